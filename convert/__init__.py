@@ -1,0 +1,1 @@
+"""A data set in, a laid-out database and its sidecar index out."""

@@ -1,0 +1,89 @@
+"""A file open for positioned reads: whole ranges or a named error, never a short read. Nothing is mapped."""
+
+import errno
+import os
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lmdbio.errors import MissingDatabaseError, ReadError
+
+_MAX_READ = 1 << 30  # Linux reads at most 2 GiB - 4 KiB in one call
+
+
+class DataFile:
+    """A file open for reading by offset. Safe to share between threads; not between a process and its fork's parent.
+
+    Parameters
+    ----------
+    path
+        The file.
+
+    Raises
+    ------
+    MissingDatabaseError
+        If there is no such file.
+    ReadError
+        If it cannot be opened.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = os.fspath(path)
+        try:
+            self._fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError as exc:
+            raise MissingDatabaseError(f"{self.path}: expected a file, found none") from exc
+        except OSError as exc:
+            raise ReadError(self.path, 0, 0, f"cannot open: {exc.strerror}") from exc
+        self.size = os.fstat(self._fd).st_size
+
+    def fileno(self) -> int:
+        """Return the file descriptor."""
+        return self._fd
+
+    def read_into(self, offset: int, buffer: memoryview) -> None:
+        """Fill the buffer (writable bytes) with the bytes from ``offset`` on.
+
+        Raises
+        ------
+        ReadError
+            If the file ends before the buffer is full, or the system reports an error.
+        """
+        length = buffer.nbytes
+        done = 0
+        while done < length:
+            try:
+                count = os.preadv(self._fd, [buffer[done : done + _MAX_READ]], offset + done)
+            except OSError as exc:
+                name = errno.errorcode.get(exc.errno or 0, "error")
+                raise ReadError(self.path, offset, length, f"{name}: {exc.strerror}") from exc
+            if count == 0:
+                found = max(0, os.fstat(self._fd).st_size - offset)
+                raise ReadError(self.path, offset, length, f"found {found} before the file ends: is it cut short?")
+            done += count
+
+    def read(self, offset: int, length: int) -> bytes:
+        """Return ``length`` bytes from ``offset`` on; see :meth:`read_into` for the errors."""
+        return self.read_array(offset, length).tobytes()
+
+    def read_array(self, offset: int, length: int) -> NDArray[np.uint8]:
+        """Return the bytes as a writable array, uint8, shape (length,)."""
+        array = np.empty(length, np.uint8)
+        self.read_into(offset, array.data)
+        return array
+
+    def close(self) -> None:
+        """Close the file; a second call does nothing."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
