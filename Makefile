@@ -1,0 +1,28 @@
+# Each target does its own set-up: a virtual environment in .venv, the package, an MPI. Needed: Python 3.11+, gcc, make.
+PYTHON ?= python3
+BIN := .venv/bin
+CODE := convert layout reader lmdbio/*.py lmdbio/cli tests tools
+
+.PHONY: test lint demo clean
+.DEFAULT_GOAL := test
+
+test: .venv/dev
+	$(MAKE) --no-print-directory lint
+	$(BIN)/python -m pytest
+
+lint: .venv/dev
+	$(BIN)/ruff check $(CODE)
+	$(BIN)/ruff format --check $(CODE)
+	$(BIN)/mypy
+
+demo: .venv/demo
+	$(BIN)/python -m tools.demo
+
+.venv/dev .venv/demo: .venv/%: pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$*]'
+	touch $@
+
+clean:
+	rm -rf .venv demo build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -prune -exec rm -rf {} +
