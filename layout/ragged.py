@@ -1,0 +1,53 @@
+"""Ranges of different sizes laid end to end, of bytes and of numbers. Pure: no I/O."""
+
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def gather(buffer: NDArray[np.uint8], starts: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.uint8]:
+    """Return the bytes of many ranges end to end, uint8, shape (sum of sizes,).
+
+    The work is one numpy call for each different size, not one for each range.
+
+    Parameters
+    ----------
+    buffer
+        What the ranges lie in, contiguous, uint8.
+    starts, sizes
+        First byte and bytes of each range, int64, shape (n_ranges,); all inside the buffer, which is not checked.
+    """
+    ends = np.cumsum(sizes)
+    blob = np.empty(int(ends[-1]) if len(ends) else 0, np.uint8)
+    if len(blob) == 0:
+        return blob
+    if sizes.min() == sizes.max():
+        size = int(sizes[0])
+        return np.ascontiguousarray(_windows(buffer, size)[starts]).view(np.uint8)
+    goals = ends - sizes
+    by_size = np.argsort(sizes, kind="stable")
+    bounds = np.flatnonzero(np.diff(sizes[by_size], prepend=-1, append=-1)).tolist()
+    for begin, end in pairwise(bounds):
+        group = by_size[begin:end]
+        size = int(sizes[group[0]])
+        if size:
+            _windows(blob, size)[goals[group]] = _windows(buffer, size)[starts[group]]
+    return blob
+
+
+def _windows(buffer: NDArray[np.uint8], size: int) -> NDArray[np.void]:
+    """Return a view whose element i is the ``size`` bytes from byte i on, void, shape (len(buffer) - size + 1,)."""
+    return np.ndarray((len(buffer) - size + 1,), f"V{size}", buffer.data, strides=(1,))
+
+
+def ranges(starts: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the numbers of half-open ranges [start, start + count) one after another, int64.
+
+    >>> ranges(np.array([5, 0]), np.array([2, 3])).tolist()
+    [5, 6, 0, 1, 2]
+    """
+    ends = np.cumsum(counts)
+    total = int(ends[-1]) if len(ends) else 0
+    numbers: NDArray[np.int64] = np.arange(total) + np.repeat(starts - (ends - counts), counts)
+    return numbers
