@@ -1,0 +1,86 @@
+"""Progress on standard error: a bar on a terminal, a plain line now and then in a job's log, nothing when quiet."""
+
+import sys
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Self, TextIO
+
+from lmdbio.cli.launch import find_launch
+from lmdbio.cli.sizes import format_rate
+
+_LINE_EVERY_S = 10.0
+_BAR_EVERY_S = 0.2
+
+
+class Progress:
+    """A count of records and bytes on its way to a total.
+
+    Parameters
+    ----------
+    quiet
+        Whether nothing is shown. Ranks other than 0 never show anything.
+    stream
+        Where it goes; standard error, unless given.
+    clock
+        Seconds, monotonic.
+    """
+
+    def __init__(
+        self,
+        *,
+        quiet: bool,
+        stream: TextIO | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._stream = sys.stderr if stream is None else stream
+        self._clock = clock
+        self._shown = not quiet and find_launch().rank == 0
+        self._bar: Any = None
+        self._reset("", None)
+
+    def _reset(self, title: str, total: int | None) -> None:
+        self._title = title
+        self._total = total
+        self._records = 0
+        self._bytes = 0
+        self._started = self._spoke = self._clock()
+
+    def begin(self, title: str, total: int | None = None) -> None:
+        """Start counting anew, towards ``total`` records if it is known."""
+        self.close()
+        self._reset(title, total)
+        if self._shown and self._stream.isatty():
+            from tqdm import tqdm
+
+            self._bar = tqdm(
+                desc=title, total=total, unit=" records", file=self._stream, leave=False, mininterval=_BAR_EVERY_S
+            )
+
+    def add(self, records: int, n_bytes: int) -> None:
+        """Count more records, of so many bytes together."""
+        self._records += records
+        self._bytes += n_bytes
+        now = self._clock()
+        if self._bar is not None:
+            self._bar.set_postfix_str(format_rate(self._bytes, now - self._started), refresh=False)
+            self._bar.update(records)
+        elif self._shown and now - self._spoke >= _LINE_EVERY_S:
+            self._spoke = now
+            of_total = f" of {self._total:,}" if self._total is not None else ""
+            rate = format_rate(self._bytes, now - self._started)
+            print(f"{self._title}: {self._records:,}{of_total} records, {rate}", file=self._stream, flush=True)
+
+    def close(self) -> None:
+        """Take the bar off the terminal; a second call does nothing."""
+        if self._bar is not None:
+            self._bar.close()
+            self._bar = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

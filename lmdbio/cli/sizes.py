@@ -1,0 +1,58 @@
+"""Sizes as people write them: parsed for options, formatted for summaries. Pure: no I/O."""
+
+import re
+from fractions import Fraction
+
+import typer
+
+_UNITS = {"": 0, "B": 0, "K": 10, "KIB": 10, "M": 20, "MIB": 20, "G": 30, "GIB": 30, "T": 40, "TIB": 40}
+_PATTERN = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*", re.ASCII)
+
+SIZE_HELP = "Bytes, or a number with KiB, MiB, GiB or TiB (K, M, G and T mean the same)."
+
+
+def parse_size(text: str | int) -> int:
+    """Return the number of bytes that a size stands for.
+
+    Units are binary: KiB, MiB, GiB and TiB, with K, M, G and T for short, in upper or lower case; a bare number is
+    bytes. ``MB`` and its like are refused, since people mean two things by them.
+
+    Raises
+    ------
+    typer.BadParameter
+        If it is no size, or no whole number of bytes.
+
+    >>> parse_size("16MiB"), parse_size("1.5K"), parse_size("4096")
+    (16777216, 1536, 4096)
+    """
+    match = _PATTERN.fullmatch(str(text))
+    shift = _UNITS.get(match[2].upper()) if match else None
+    if match is None or shift is None:
+        raise typer.BadParameter(f"expected bytes or a size such as 16MiB, 512K or 1GiB, found {str(text)!r}")
+    size = Fraction(match[1]) * (1 << shift)
+    if size.denominator != 1:
+        raise typer.BadParameter(f"expected a whole number of bytes, found {str(text)!r}")
+    return size.numerator
+
+
+def format_size(n_bytes: float) -> str:
+    """Return a size in the largest binary unit that leaves at least 1, to three digits or so.
+
+    >>> format_size(300), format_size(4096), format_size(2_362_232_013)
+    ('300 B', '4.0 KiB', '2.2 GiB')
+    """
+    size = float(n_bytes)
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
+        if size < 1000 or unit == "TiB":
+            break
+        size /= 1024
+    return f"{size:.0f} B" if unit == "B" else f"{size:.1f} {unit}"
+
+
+def format_rate(n_bytes: int, seconds: float) -> str:
+    """Return a rate in MB/s, decimal as disks and networks are sold.
+
+    >>> format_rate(3_000_000, 2.0)
+    '1.5 MB/s'
+    """
+    return f"{n_bytes / 1e6 / max(seconds, 1e-9):,.1f} MB/s"
