@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from lmdbio.layout.permutation import Permutation
 
@@ -77,9 +78,12 @@ def test_the_whole_at_once_equals_single_elements(n: int) -> None:
 def test_the_table_is_used_for_whole_groups_and_not_for_huge_domains(monkeypatch: pytest.MonkeyPatch) -> None:
     used: list[int] = []
     by_table = Permutation._permute_by_table
-    monkeypatch.setattr(
-        Permutation, "_permute_by_table", lambda self, piece: used.append(len(self)) or by_table(self, piece)
-    )
+
+    def spy(self: Permutation, piece: NDArray[np.uint64]) -> None:
+        used.append(len(piece))
+        by_table(self, piece)
+
+    monkeypatch.setattr(Permutation, "_permute_by_table", spy)
     Permutation(600, seed=0, purpose="test")(np.arange(600))
     Permutation(1 << 40, seed=0, purpose="test")(np.arange(600))
     assert used == [600]
