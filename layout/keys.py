@@ -1,4 +1,4 @@
-"""Many keys as two arrays: their bytes end to end, and where each begins."""
+"""Many keys as two arrays: their bytes end to end, and where each begins. Pure: no I/O."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
