@@ -1,6 +1,9 @@
 import hashlib
+import json
+import re
 from itertools import permutations
 from math import factorial, sqrt
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +14,7 @@ from numpy.typing import NDArray
 from lmdbio.layout.permutation import Permutation
 
 WORD = (1 << 64) - 1
+DOCS = Path(__file__).parents[2] / "docs"
 
 
 def reference(position: int, n: int, seed: int, purpose: str, numbers: tuple[int, ...]) -> int:
@@ -157,3 +161,20 @@ def test_numpy_integers_give_the_same_key() -> None:
     plain = Permutation(100, seed=7, purpose="test", numbers=(3,))
     numpy = Permutation(np.int64(100), seed=np.int32(7), purpose="test", numbers=(np.uint8(3),))  # type: ignore[arg-type]
     assert np.array_equal(plain(np.arange(100)), numpy(np.arange(100)))
+
+
+@pytest.mark.skipif(not DOCS.is_dir(), reason="the documents are not beside the tests")
+def test_the_documented_vectors_are_what_is_drawn() -> None:
+    text = "".join(path.read_text() for path in sorted(DOCS.glob("*.md")))
+    vectors = [
+        json.loads(line) for line in "".join(re.findall(r"```jsonl permutation\n(.*?)```", text, re.S)).splitlines()
+    ]
+    assert len(vectors) >= 10
+    for vector in vectors:
+        key = {"seed": vector["seed"], "purpose": vector["purpose"], "numbers": tuple(vector["numbers"])}
+        drawn = Permutation(vector["n"], **key)
+        assert drawn(np.array(vector["positions"])).tolist() == vector["elements"]
+        assert [reference(position, vector["n"], **key) for position in vector["positions"]] == vector["elements"]
+    digest = hashlib.blake2b(b"lmdbio permutation\nlayout\n0\n\n0").digest()
+    assert digest[:8].hex() in text
+    assert f"W0 = {int.from_bytes(digest[:8], 'little'):#x}" in text

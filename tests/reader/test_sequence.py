@@ -1,5 +1,8 @@
+import json
+import re
 import time
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +15,7 @@ from lmdbio.layout.permutation import Permutation
 from lmdbio.reader.sequence import ORDERS, Order, Sequence, Steps
 
 Epoch = dict[str, Any]
+DOCS = Path(__file__).parents[2] / "docs"
 
 
 @st.composite
@@ -253,3 +257,26 @@ def test_positions_outside_the_epoch_are_an_index_error(order: Order) -> None:
             steps.positions(step, rank)
     with pytest.raises(ValueError, match="batch_size: expected 1 or more"):
         Steps(10, streams=2, world_size=2, batch_size=0, drop_last=False)
+
+
+def documented(kind: str) -> list[dict[str, Any]]:
+    text = "".join(path.read_text() for path in sorted(DOCS.glob("*.md")))
+    return [json.loads(line) for line in "".join(re.findall(rf"```jsonl {kind}\n(.*?)```", text, re.S)).splitlines()]
+
+
+@pytest.mark.skipif(not DOCS.is_dir(), reason="the documents are not beside the tests")
+def test_the_documented_vectors_are_the_sequence_and_the_steps() -> None:
+    sequences, steps = documented("sequence"), documented("steps")
+    assert len(sequences) >= 6
+    assert len(steps) >= 5
+    for vector in sequences:
+        records = vector.pop("records")
+        layout_order = vector.pop("layout_order")
+        layout_order = None if layout_order is None else np.array(layout_order)
+        epoch = vector | {"n_records": 20, "layout_order": layout_order, "partitions": np.array(vector["partitions"])}
+        assert Sequence(**epoch).records(np.arange(20)).tolist() == reference(**epoch)[0] == records
+    for vector in steps:
+        expected = vector.pop("steps")
+        made = Steps(**vector)
+        ranks = range(vector["world_size"])
+        assert [[made.positions(step, rank).tolist() for rank in ranks] for step in range(made.n_steps)] == expected
