@@ -1,0 +1,306 @@
+"""The bulk writer: a whole LMDB database written page by page after a plan, without LMDB."""
+
+import os
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Final, Self
+
+import numpy as np
+import xxhash
+from numpy.typing import NDArray
+
+from lmdbio.errors import TargetError
+from lmdbio.layout.keys import Keys
+from lmdbio.layout.meta import Meta, pack_metas
+from lmdbio.layout.page import N_METAS
+from lmdbio.layout.partition import running_sum
+from lmdbio.layout.plan import DatabasePlan, plan_database
+from lmdbio.layout.region import RegionWriter, Value
+from lmdbio.layout.sink import BufferPool, DirectSink, GatherSink, Sink
+from lmdbio.layout.target import BLOCK_SIZE, TargetFile
+from lmdbio.layout.trees import Trees, build_trees, drop_skipped, value_offsets, written_records
+
+__all__ = ["DatabaseWriter", "Value", "WrittenDatabase", "write_database"]
+
+TXNID: Final = 2
+"""The transaction that a new database claims to come from: one later than the one that freed its free pages."""
+
+_BUFFER_SIZE: Final = 8 << 20
+_N_BUFFERS: Final = 4
+_N_WRITING: Final = 2
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WrittenDatabase:
+    """What was written and where it lies; arrays in key order unless they say otherwise."""
+
+    records: NDArray[np.int64]
+    """Plan-order number of each record, shape (n_written,)."""
+    offsets: NDArray[np.uint64]
+    """First byte of each value in the file, shape (n_written,)."""
+    lengths: NDArray[np.int64]
+    """Bytes of each value, shape (n_written,)."""
+    checksums: NDArray[np.uint64] | None
+    """xxh3-64 of each value, shape (n_written,), if they were taken."""
+    layout_order: NDArray[np.int64] | None
+    """Places in key order sorted by where the values lie, shape (n_written,); None where that is key order."""
+    partitions: NDArray[np.int64]
+    """Bounds of the partitions in layout order, none empty, shape (n_partitions + 1,)."""
+    meta: Meta
+    """The live meta page."""
+
+
+class DatabaseWriter:
+    """Writes a new database after a plan; until :meth:`finish` returns, the file is no database.
+
+    Bytes that hold nothing are zeros, and the same plan and values give the same file. Values stream through: memory
+    stays within some 64 MiB beside the plan, 9 bytes per record, and the values that the caller holds.
+
+    Parameters
+    ----------
+    path
+        The data file, made here.
+    plan
+        The plan.
+    checksum
+        Whether to take the xxh3-64 of each value.
+    direct
+        Whether to write past the page cache (O_DIRECT); None: unless the file system lives in memory. Where the system
+        or the alignment does not allow it, buffered.
+
+    Raises
+    ------
+    TargetError
+        If the file exists, its directory does not, or it cannot be made.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> plan = plan_database(Keys.from_list([b"a", b"b"]), np.array([5, 3]))
+    >>> with tempfile.TemporaryDirectory() as directory, DatabaseWriter(directory + "/data.mdb", plan) as writer:
+    ...     writer.write_region(0, [[b"apple"], [b"b", b"ig"]])
+    ...     writer.finish().meta.main.entries
+    2
+    """
+
+    def __init__(
+        self, path: str | os.PathLike[str], plan: DatabasePlan, *, checksum: bool = True, direct: bool | None = None
+    ) -> None:
+        self.plan = plan
+        self._written = np.ones(plan.n_records, np.bool_)
+        self._checksums = np.zeros(plan.n_records, np.uint64) if checksum else None
+        self._regions_done = np.zeros(plan.n_regions, np.bool_)
+        self._finished = False
+        wanted = False if plan.align % BLOCK_SIZE else direct
+        self._file = TargetFile(path, direct=wanted)
+        self._region_writer = RegionWriter(plan, self._file.path, self._written, self._checksums)
+        self._pool = BufferPool(_N_BUFFERS, _BUFFER_SIZE)
+        self._executor = ThreadPoolExecutor(_N_WRITING, "lmdbio-write")
+        try:
+            # LMDB takes an empty file for a new database, but refuses one whose meta pages are zeros.
+            self._file.resize(max(plan.end_page, N_METAS) * plan.page_size)
+        except TargetError:
+            self.close()
+            raise
+
+    def write_region(self, region: int, values: Iterable[Value | None]) -> None:
+        """Write one region, in any order, from any thread; different regions at the same time.
+
+        Parameters
+        ----------
+        region
+            0 to ``plan.n_regions - 1``. Every region is to be written, even one that wants no values.
+        values
+            The values of ``plan.region_records(region)`` in that order, each as its parts; None skips the record: its
+            pages become free pages.
+
+        Raises
+        ------
+        SourceError
+            If a value is not as long as planned.
+        TargetError
+            If the file cannot be written.
+        ValueError
+            If there are more or fewer values than the region wants.
+        """
+        sink = self._sink(int(self.plan.region_pages[region]) * self.plan.page_size)
+        try:
+            self._region_writer.write(region, values, sink)
+            sink.finish()
+        except BaseException:
+            sink.abandon()
+            raise
+        self._regions_done[region] = True
+
+    def finish(self, *, progress: Callable[[str], None] | None = None) -> WrittenDatabase:
+        """Write what follows from all regions, sync, commit by writing the meta pages, and sync again.
+
+        Parameters
+        ----------
+        progress
+            Told the name of each step as it begins: "trees", "sync", "commit".
+
+        Raises
+        ------
+        TargetError
+            If the file cannot be written; it is no database then.
+        ValueError
+            If a region was not written, or the database is finished already.
+        """
+        missing = np.flatnonzero(~self._regions_done)
+        if len(missing) or self._finished:
+            found = f"region {int(missing[0])} missing" if len(missing) else "it finished"
+            raise ValueError(f"{self._file.path}: expected all regions written and the end to come, found {found}")
+        step = progress or _ignore
+        step("trees")
+        plan = self.plan
+        drop_skipped(plan, self._written, self._file)
+        trees = build_trees(plan, self._written)
+        n_pages = plan.end_page + len(trees.pages)
+        self._file.write(plan.end_page * plan.page_size, [trees.pages.reshape(-1).data])
+        self._file.resize(n_pages * plan.page_size)
+        step("sync")
+        self._file.sync()
+        step("commit")
+        digest = self._digest()
+        self._commit(trees, n_pages, digest)
+        self._finished = True
+        return self._result(trees, n_pages, digest)
+
+    def close(self) -> None:
+        """Close the file; a second call does nothing."""
+        self._executor.shutdown()
+        self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _sink(self, offset: int) -> Sink:
+        if self._file.is_direct:
+            return DirectSink(self._file, offset, pool=self._pool, executor=self._executor)
+        return GatherSink(self._file, offset)
+
+    def _commit(self, trees: Trees, n_pages: int, digest: bytes) -> None:
+        size = n_pages * self.plan.page_size
+        metas = pack_metas(
+            page_size=self.plan.page_size,
+            last_page=n_pages - 1,
+            mapsize=size,
+            main=trees.main,
+            free=trees.free,
+            txnid=TXNID,
+            digest=digest,
+        )
+        try:
+            self._file.write(0, [memoryview(metas)])
+            self._file.sync()
+        except TargetError:
+            with suppress(TargetError):  # what could not be synced shall not look whole
+                self._file.write(0, [memoryview(bytes(len(metas)))])
+            raise
+
+    def _digest(self) -> bytes:
+        """Return what tells this database from another of the same shape: 16 bytes."""
+        plan = self.plan
+        hasher = xxhash.xxh3_128()
+        shape = [plan.n_records, plan.page_size, plan.align, plan.partition_size, plan.n_regions]
+        hasher.update(np.array(shape, "<i8").data)
+        checksums = np.zeros(0, np.uint64) if self._checksums is None else self._checksums
+        for numbers in (plan.region_pages, plan.lengths, plan.keys.offsets, checksums):
+            hasher.update(np.ascontiguousarray(numbers).astype(numbers.dtype.newbyteorder("<"), copy=False).data)
+        hasher.update(np.ascontiguousarray(plan.keys.blob).data)
+        hasher.update(np.packbits(self._written).data)
+        return hasher.digest()
+
+    def _result(self, trees: Trees, n_pages: int, digest: bytes) -> WrittenDatabase:
+        plan = self.plan
+        records = written_records(plan, self._written)
+        pages = plan.value_pages[records]
+        order = None
+        if np.any(pages[1:] < pages[:-1]):
+            # Key order is the order of slots within a leaf, and the sort is stable.
+            order = np.argsort(pages, kind="stable")
+            pages = pages[order]
+        regions = np.searchsorted(plan.region_pages, pages, "right") - 1
+        counts = np.bincount(regions, minlength=0)
+        return WrittenDatabase(
+            records=records,
+            offsets=value_offsets(plan, self._written),
+            lengths=plan.lengths[records],
+            checksums=None if self._checksums is None else self._checksums[records],
+            layout_order=order,
+            partitions=running_sum(counts[counts > 0].astype(np.int64)),
+            meta=Meta(
+                page_size=plan.page_size,
+                txnid=TXNID,
+                slot=TXNID & 1,
+                last_page=n_pages - 1,
+                mapsize=n_pages * plan.page_size,
+                free=trees.free,
+                main=trees.main,
+                digest=digest,
+            ),
+        )
+
+
+def _ignore(step: str) -> None:
+    """Report nothing."""
+
+
+def write_database(
+    path: str | os.PathLike[str],
+    records: Iterable[tuple[bytes, bytes]],
+    *,
+    page_size: int = 4096,
+    align: int | None = None,
+    partition_size: int | None = None,
+    n_partitions: int | None = None,
+    checksum: bool = True,
+    direct: bool | None = None,
+) -> WrittenDatabase:
+    """Write a database of records that are in memory, in the order in which they shall lie in the file.
+
+    Parameters
+    ----------
+    path
+        The data file, made here; removed again if it cannot be finished.
+    records
+        Keys and values.
+    page_size, align, partition_size, n_partitions
+        See :func:`~lmdbio.layout.plan.plan_database`.
+    checksum, direct
+        See :class:`DatabaseWriter`.
+
+    Raises
+    ------
+    ValueError
+        If the records do not fit the format, or an argument is out of range.
+    TargetError
+        If the file exists or cannot be written.
+    """
+    held = list(records)
+    values = [value for _, value in held]
+    plan = plan_database(
+        Keys.from_list(key for key, _ in held),
+        np.fromiter(map(len, values), np.int64, len(values)),
+        page_size=page_size,
+        align=align,
+        partition_size=partition_size,
+        n_partitions=n_partitions,
+    )
+    with DatabaseWriter(path, plan, checksum=checksum, direct=direct) as writer:
+        try:
+            for region in range(plan.n_regions):
+                writer.write_region(region, ([values[record]] for record in plan.region_records(region).tolist()))
+            return writer.finish()
+        except BaseException:
+            os.unlink(path)
+            raise
