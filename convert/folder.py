@@ -1,0 +1,205 @@
+"""A directory of class folders as a source: which folders are classes, and how their files are read.
+
+The rules are those of torchvision's ``DatasetFolder`` (class names sorted, links followed, folders inside a class
+walked, extensions compared without case), so that labels and order are the ones a training script already knows. Beyond
+them: the litter that desktop systems leave is passed over, a cycle of links is an error, nothing is lost in silence.
+"""
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+import numpy as np
+
+from lmdbio.convert.scan import NOT_AN_IMAGE, ClassFiles, Directory, is_image, list_directory, scan_class, sort_names
+from lmdbio.convert.source import NO_MORE, Content, InputFault, Inputs, fault, printable, text
+from lmdbio.errors import SourceError
+from lmdbio.layout.keys import Keys
+
+_SPLITS: Final = frozenset((b"train", b"val", b"valid", b"validation", b"test"))
+_NO_CLASS: Final = "images outside of class folders"
+_WHOLE_SIZE: Final = 16 << 20
+"""Files up to this size are read whole, so that a fault is known before anything of the record is written."""
+_PIECE_SIZE: Final = 4 << 20
+
+
+class FolderSource:
+    """A directory of class folders, listed: the inputs of one database.
+
+    Parameters
+    ----------
+    root
+        The directory.
+    class_names
+        Name of each class, by label; one without a folder here is an empty class.
+    split
+        Name of the split that the directory holds.
+    max_size
+        Bytes that a file may have at most.
+    workers
+        How many threads list class folders at the same time.
+
+    Raises
+    ------
+    SourceError
+        If links form a cycle.
+    """
+
+    def __init__(
+        self, root: bytes, class_names: Sequence[bytes], *, split: str | None, max_size: int, workers: int
+    ) -> None:
+        self.root = root
+        self.name = printable(root)
+        self.split = split
+        self.class_names = tuple(text(name) for name in class_names)
+        top = list_root(root)
+        self._fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        present = [(label, name) for label, name in enumerate(class_names) if name in top.folders]
+        try:
+            with ThreadPoolExecutor(workers) as pool:
+                classes = list(pool.map(lambda labelled: scan_class(root, labelled[1], max_size=max_size), present))
+        except BaseException:
+            self.close()
+            raise
+        self.inputs = _join(classes, [label for label, _ in present])
+        self.bad = tuple(bad for found in classes for bad in found.bad)
+        self.ignored = dict(sorted(sum((found.ignored for found in classes), _ignored_at_top(top)).items()))
+
+    def shown(self, number: int) -> str:
+        """Return the path of an input for messages."""
+        return printable(os.path.join(self.root, self.inputs.paths[number]))
+
+    def read(self, number: int) -> Content:
+        """Return the bytes of a file; see :meth:`lmdbio.convert.source.Source.read`."""
+        size = int(self.inputs.sizes[number])
+        try:
+            # By a path relative to the root: shorter to look up, and the root may be renamed meanwhile.
+            # O_NONBLOCK: a pipe that took the file's place must not hang the run.
+            fd = os.open(self.inputs.paths[number], os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK, dir_fd=self._fd)
+        except OSError as exc:
+            raise InputFault(fault(exc)) from exc
+        if size > _WHOLE_SIZE:
+            pieces = _pieces(fd, size)
+            return next(pieces), pieces
+        try:
+            return _read_whole(fd, size), NO_MORE
+        except OSError as exc:
+            raise InputFault(fault(exc)) from exc
+        finally:
+            os.close(fd)
+
+    def close(self) -> None:
+        """Close the directory; a second call does nothing."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+def list_root(root: bytes) -> Directory:
+    """Return the entries of the directory that a source is made of.
+
+    Raises
+    ------
+    SourceError
+        If it cannot be listed.
+    """
+    expected = f"{printable(root)}: expected a directory of class folders"
+    try:
+        return list_directory(root)
+    except FileNotFoundError as exc:
+        raise SourceError(f"{expected}, found nothing") from exc
+    except NotADirectoryError as exc:
+        raise SourceError(f"{expected}, found a file") from exc
+    except OSError as exc:
+        raise SourceError(f"{expected}, which {fault(exc)}") from exc
+
+
+def class_folders(root: bytes) -> list[bytes]:
+    """Return the names of a directory's class folders, sorted as torchvision sorts them.
+
+    Raises
+    ------
+    SourceError
+        If there is no such directory, or no class folder in it; the message says what lies there instead.
+    """
+    top = list_root(root)
+    if top.folders:
+        return sort_names(top.folders)
+    shown = printable(root)
+    images = sum(map(is_image, top.files))
+    if images:
+        raise SourceError(
+            f"{shown}: expected class folders, found {images} image(s) lying directly in it: "
+            "move each into a folder named for its class"
+        )
+    found = "no folder but other files" if top.files else "an empty directory"
+    raise SourceError(f"{shown}: expected class folders with images, found {found}")
+
+
+def refuse_splits(root: bytes, folders: Iterable[bytes]) -> None:
+    """Refuse a directory whose folders are splits that hold the class folders.
+
+    Raises
+    ------
+    SourceError
+        With the command that takes such a directory.
+    """
+    names = set(folders)
+    if not names <= _SPLITS or not names & {b"train", b"val"}:
+        return
+    if any(list_root(os.path.join(root, name)).folders for name in names):
+        found = " and ".join(f"{text(name)}/" for name in sort_names(names))
+        raise SourceError(
+            f"{printable(root)}: expected class folders, found {found} with folders inside: use lmdbio-convert imagenet"
+        )
+
+
+def _ignored_at_top(top: Directory) -> Counter[str]:
+    images = sum(map(is_image, top.files))
+    return top.litter + Counter({_NO_CLASS: images, NOT_AN_IMAGE: len(top.files) - images})
+
+
+def _join(classes: Sequence[ClassFiles], labels: Sequence[int]) -> Inputs:
+    """Return the files of all classes, given in the order of their labels."""
+    path_sizes = np.concatenate([np.zeros(1, np.int64), *(found.paths.sizes for found in classes)])
+    blob = np.concatenate([np.zeros(0, np.uint8), *(found.paths.blob for found in classes)])
+    sizes = np.concatenate([np.zeros(0, np.int64), *(found.sizes for found in classes)])
+    counts = np.asarray([len(found.sizes) for found in classes], np.int64)
+    return Inputs(Keys(blob, np.cumsum(path_sizes)), sizes, np.repeat(np.asarray(labels, np.int64), counts))
+
+
+def _read_whole(fd: int, size: int) -> bytes:
+    """Return a file's bytes; one more is asked for, so that growth is noticed without another call."""
+    content = os.read(fd, size + 1)
+    while len(content) < size:
+        more = os.read(fd, size + 1 - len(content))
+        if not more:
+            break
+        content += more
+    if len(content) != size:
+        raise _changed(size, "more" if len(content) > size else str(len(content)))
+    return content
+
+
+def _pieces(fd: int, size: int) -> Iterator[bytes]:
+    """Yield a file's bytes piece by piece, and close it."""
+    try:
+        done = 0
+        while done < size:
+            piece = os.read(fd, min(_PIECE_SIZE, size - done))
+            if not piece:
+                raise _changed(size, str(done))
+            done += len(piece)
+            yield piece
+        if os.read(fd, 1):
+            raise _changed(size, "more")
+    except OSError as exc:
+        raise InputFault(fault(exc)) from exc
+    finally:
+        os.close(fd)
+
+
+def _changed(size: int, found: str) -> InputFault:
+    return InputFault(f"changed since it was listed: expected {size} bytes, found {found}")

@@ -1,0 +1,53 @@
+"""An arranged ImageNet tree as sources: ``train/`` and ``val/``, or either, each a directory of class folders."""
+
+import os
+from contextlib import ExitStack
+from typing import Final
+
+from lmdbio.convert.folder import FolderSource, class_folders, list_root
+from lmdbio.convert.scan import sort_names
+from lmdbio.convert.source import printable
+from lmdbio.errors import SourceError
+
+SPLITS: Final = ("train", "val")
+
+
+def find_splits(root: bytes) -> list[str]:
+    """Return which splits a directory has, ``train`` first.
+
+    Raises
+    ------
+    SourceError
+        If there is no such directory, or neither split in it.
+    """
+    folders = list_root(root).folders
+    found = [split for split in SPLITS if split.encode() in folders]
+    if found:
+        return found
+    if folders:
+        instead = f"{len(folders)} other folder(s): are they classes? then use lmdbio-convert folder"
+    else:
+        instead = "no folder at all"
+    raise SourceError(f"{printable(root)}: expected train/ or val/ with class folders inside, found {instead}")
+
+
+def open_splits(root: bytes, splits: list[str], *, max_size: int, workers: int) -> list[FolderSource]:
+    """Return one source for each split, with one numbering of the classes for all.
+
+    The classes are the sorted union of the splits' class folders, empty ones kept: a class that is missing or empty in
+    one split shifts no label of another.
+
+    Raises
+    ------
+    SourceError
+        If a split has no class folders, or links form a cycle.
+    """
+    roots = [os.path.join(root, split.encode()) for split in splits]
+    class_names = sort_names({name for path in roots for name in class_folders(path)})
+    with ExitStack() as stack:
+        sources = []
+        for path, split in zip(roots, splits, strict=True):
+            sources.append(FolderSource(path, class_names, split=split, max_size=max_size, workers=workers))
+            stack.callback(sources[-1].close)
+        stack.pop_all()  # from here on the caller closes them
+    return sources

@@ -1,0 +1,115 @@
+"""What a conversion reads: its inputs as arrays, and the protocol that every kind of source fulfils.
+
+Nothing here knows of directories: a kind of source (class folders, later others) lists its inputs, and reads one by
+number.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lmdbio.layout.keys import Keys
+
+Content: TypeAlias = tuple[bytes, Iterator[bytes]]
+"""An input's first bytes, and what follows them: nothing for all but huge inputs, which are read piece by piece."""
+
+NO_MORE: Final[Iterator[bytes]] = iter(())
+"""What follows the first bytes of an input that was read whole."""
+
+
+class InputFault(Exception):  # noqa: N818  # a finding about an input, which the caller may choose to live with
+    """One input cannot become a record; the message is the reason in a few words, without the input's name."""
+
+
+@dataclass(frozen=True, slots=True)
+class BadInput:
+    """An input that did not become a record."""
+
+    path: str
+    """The input as a person would name it, printable."""
+    reason: str
+    """What was expected and what was found, in a few words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """The inputs of one database in the source's own order, about 100 bytes each."""
+
+    paths: Keys
+    """Each input's path relative to the source's root, exactly as the file system has it."""
+    sizes: NDArray[np.int64]
+    """Bytes of each input, int64, shape (n_inputs,); none is 0."""
+    labels: NDArray[np.int64]
+    """Each input's class, int64, shape (n_inputs,)."""
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+
+class Source(Protocol):
+    """Inputs that become the records of one database."""
+
+    @property
+    def name(self) -> str:
+        """The source as a person would name it, printable."""
+
+    @property
+    def split(self) -> str | None:
+        """Name of the split (``train``, ``val``), or None where the source has none."""
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """Name of each class, by label."""
+
+    @property
+    def inputs(self) -> Inputs:
+        """The inputs that can become records."""
+
+    @property
+    def bad(self) -> tuple[BadInput, ...]:
+        """The inputs that were found bad when the source was listed, in the source's order."""
+
+    @property
+    def ignored(self) -> Mapping[str, int]:
+        """How many things of each kind were passed over on purpose, by a short description."""
+
+    def shown(self, number: int) -> str:
+        """Return the name of an input for messages, printable."""
+
+    def read(self, number: int) -> Content:
+        """Return the bytes of an input, as many as ``inputs.sizes`` says. Thread-safe.
+
+        Raises
+        ------
+        InputFault
+            If it cannot be read, or is not of the size that it had. The iterator may raise it too.
+        """
+
+    def close(self) -> None:
+        """Give back what reading took."""
+
+
+def text(name: bytes) -> str:
+    """Return a file name as Python's text, exactly, whatever the locale: UTF-8, other bytes as lone surrogates."""
+    return name.decode("utf-8", "surrogateescape")
+
+
+def fault(error: OSError) -> str:
+    """Return the reason of a failed system call in a few words."""
+    reason = error.strerror
+    return f"cannot be read: {reason[:1].lower()}{reason[1:]}" if reason else f"cannot be read ({type(error).__name__})"
+
+
+def printable(path: bytes) -> str:
+    r"""Return a path for messages: one line, bytes that are no UTF-8 and control characters written as escapes.
+
+    >>> printable(b"caf\xc3\xa9/\xff\n.png")
+    'café/\\xff\\n.png'
+    """
+    text = path.decode("utf-8", "backslashreplace")
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text)
