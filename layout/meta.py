@@ -175,6 +175,8 @@ def _fault(meta: Meta) -> str | None:
     for name, tree in (("main", meta.main), ("free", meta.free)):
         if tree.root == NO_PAGE:
             continue
+        if meta.txnid == 0:
+            return f"slot {meta.slot}: expected an empty {name} tree before the first transaction, found a root"
         if not N_METAS <= tree.root <= meta.last_page:
             return f"slot {meta.slot}: root {tree.root} of the {name} tree is out of range"
     return None
@@ -189,11 +191,16 @@ def _live(file: DataFile, slots: list[Meta | str]) -> Meta:
         )
     live = max(whole, key=lambda meta: (meta.txnid, -meta.slot))
     if len(whole) == N_METAS:
+        if live.last_page < min(meta.last_page for meta in whole if meta is not live):
+            raise CorruptDatabaseError(
+                f"{file.path}: expected a last page that never goes back, found {live.last_page} in the newer meta "
+                f"page (slot {live.slot}) and more in the older: restore the file from a copy"
+            )
         return live
-    if live.txnid == 0 and file.size > N_METAS * live.page_size:
-        # The snapshot that held the records is the damaged one: better no database than an empty one.
+    if live.txnid == 0:
+        # What is left is the state before the first transaction: no database is better than an empty one.
         raise CorruptDatabaseError(
-            f"{file.path}: expected two meta pages, found the one of the only snapshot damaged "
+            f"{file.path}: expected two meta pages, found the one that counts damaged "
             f"({_describe(slots[1 - live.slot])}): restore the file from a copy"
         )
     return replace(live, torn_slot=1 - live.slot)

@@ -169,11 +169,11 @@ def _nodes(pages: NDArray[np.uint8], numbers: NDArray[np.int64], limits: Limits,
     halves = pages.reshape(-1).view("<u2")
     pointers = halves[rows * (limits.page_size // 2) + HEADER_SIZE // 2 + slots].astype(np.int64)
     node_pages = numbers[rows]
-    bad = (pointers < upper[rows]) | (pointers > limits.page_size - NODE_HEADER_SIZE) | (pointers % 2 != 0)
-    limits.refuse(bad, node_pages, "even node pointers within its used space, found another")
-    # Nodes stand at even bytes: a view of 8 bytes from each of these.
-    heads = np.ndarray((len(halves) - 3,), "<u8", pages.data, strides=(2,))
-    return _Nodes(counts, rows, slots, pointers, heads[(rows * limits.page_size + pointers) // 2], node_pages)
+    bad = (pointers < upper[rows]) | (pointers > limits.page_size - NODE_HEADER_SIZE)
+    limits.refuse(bad, node_pages, "node pointers within its used space, found another")
+    # LMDB puts nodes at even bytes, other programs anywhere: a view of the 8 bytes from every byte on.
+    heads = np.ndarray((pages.size - NODE_HEADER_SIZE + 1,), "<u8", pages.data, strides=(1,))
+    return _Nodes(counts, rows, slots, pointers, heads[rows * limits.page_size + pointers], node_pages)
 
 
 def _check_bodies(nodes: _Nodes, sizes: NDArray[np.int64], limits: Limits) -> None:

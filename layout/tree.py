@@ -19,7 +19,6 @@ from lmdbio.layout.nodes import Limits, decode_branches, decode_leaves
 from lmdbio.layout.page import (
     DB_DUPSORT,
     HEADER_SIZE,
-    MAX_DEPTH,
     NO_PAGE,
     P_BRANCH,
     PAGE_HEADER,
@@ -126,19 +125,15 @@ class _Walk:
 
     def _descend(self, root: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the page numbers of all leaves in tree order, and of all branches."""
-        level = np.array([root], np.int64)
-        self.limits.check_pages(np.array([root], np.uint64), level, "the root")
-        seen = level
-        for _ in range(MAX_DEPTH):
-            if self._flags(int(level[0])) != P_BRANCH:
-                return level, seen[: len(seen) - len(level)]
+        self.limits.check_pages(np.array([root], np.uint64), np.zeros(1, np.int64), "a root page")
+        seen = level = np.array([root], np.int64)
+        # This ends: a branch page has two children or more, no page is a child twice, and all lie inside the file.
+        while self._flags(int(level[0])) == P_BRANCH:
             level = self._children(level)
             seen = np.concatenate((seen, level))
             ordered = np.sort(seen)
             self.limits.refuse(ordered[1:] == ordered[:-1], ordered[1:], "one place in the tree, found two")
-        raise CorruptDatabaseError(
-            f"{self.file.path}: expected a tree of at most {MAX_DEPTH} levels, found more: restore it from a copy"
-        )
+        return level, seen[: len(seen) - len(level)]
 
     def _flags(self, page: int) -> int:
         """Return the flags of a page; all pages of a level are of one kind, which decoding them checks."""

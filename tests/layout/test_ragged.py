@@ -1,0 +1,33 @@
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lmdbio.layout.ragged import gather, ranges
+
+RANGES = st.lists(st.tuples(st.integers(0, 300), st.integers(0, 40)), max_size=60)
+
+
+def as_arrays(pairs):
+    return np.array(pairs, np.int64).reshape(-1, 2).T
+
+
+@given(RANGES, st.integers(0, 3))
+def test_ranges_are_gathered_end_to_end(pairs, seed):
+    buffer = np.random.default_rng(seed).integers(0, 256, 340, np.uint8)
+    expected = b"".join(buffer[start : start + size].tobytes() for start, size in pairs)
+    assert gather(buffer, *as_arrays(pairs)).tobytes() == expected
+
+
+def test_ranges_of_one_size_are_gathered_from_the_whole_buffer():
+    buffer = np.arange(64, dtype=np.uint8)
+    starts = np.array([56, 0, 3, 3])
+    assert gather(buffer, starts, np.full(4, 8)).tobytes() == b"".join(
+        bytes(range(at, at + 8)) for at in starts.tolist()
+    )
+    assert gather(buffer, starts, np.zeros(4, np.int64)).tobytes() == b""
+
+
+@given(RANGES)
+def test_the_numbers_of_ranges_are_counted_up(pairs):
+    expected = [number for start, count in pairs for number in range(start, start + count)]
+    assert ranges(*as_arrays(pairs)).tolist() == expected
