@@ -1,0 +1,1 @@
+"""Not shipped: makers of data sets, the demonstration, comparisons."""
