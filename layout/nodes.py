@@ -180,9 +180,8 @@ def _check_bodies(nodes: _Nodes, sizes: NDArray[np.int64], limits: Limits) -> No
     """Refuse nodes that reach beyond their page or into one another, which could also make much of little."""
     ends = nodes.pointers + sizes
     limits.refuse(ends > limits.page_size, nodes.pages, "nodes that end within it, found one that does not")
-    next_ends, same = ends[1:], nodes.rows[1:] == nodes.rows[:-1]
-    if (next_ends[same] <= nodes.pointers[:-1][same]).all():  # as LMDB fills a page: from its end downwards
-        return
+    if not ((ends[1:] > nodes.pointers[:-1]) & (nodes.rows[1:] == nodes.rows[:-1])).any():
+        return  # each below the one before: as LMDB fills a page, from its end downwards
     order = np.argsort(nodes.rows * limits.page_size + nodes.pointers)
     begins, ends, rows = nodes.pointers[order], ends[order], nodes.rows[order]
     bad = (rows[1:] == rows[:-1]) & (ends[:-1] > begins[1:])

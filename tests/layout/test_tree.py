@@ -331,9 +331,10 @@ def test_random_damage_gives_the_right_records_or_a_named_error(tmp_path, record
             assert found_meta.torn_slot == meta.slot  # the snapshot before, and said to be
             outcomes["older"] += 1
             continue
-        # LMDB keeps no checksum: damage within a record's node may change that record, and no other.
+        # LMDB keeps no checksum: damage within a record's node may change that record, or its key into another's, and
+        # no more.
         wrong = sum(found.get(key) != extent for key, extent in expected.items())
-        assert wrong <= n_tree_bytes_changed(content, damaged)
+        assert wrong <= 2 * n_tree_bytes_changed(content, damaged)
         for offset, length in found.values():
             assert offset + length <= len(damaged)
         outcomes["right"] += 1
