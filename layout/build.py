@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmdbio.comm import Comm, agreement, comm_or_single
-from lmdbio.errors import FormatError
+from lmdbio.errors import FormatError, StaleIndexError
 from lmdbio.layout.broadcast import broadcast_bytes
 from lmdbio.layout.carry import Carried, carry_over
 from lmdbio.layout.checksums import take_checksums
@@ -78,7 +78,11 @@ def build_index(
         index = index.with_checksums(_all_checksums(path, index, comm, progress))
     with agreement(comm):
         if comm.Get_rank() == 0:
-            index.check(path)
+            difference = index.difference(path)
+            if difference is not None:
+                raise StaleIndexError(
+                    f"{path}: expected no change while it was indexed, found {difference}: index it when nobody writes"
+                )
     return index
 
 

@@ -109,7 +109,9 @@ class Runs:
         """Return the offsets of the records, uint64, shape as ``records``."""
         runs = np.searchsorted(self.bounds, records, side="right") - 1
         rows = self.rows[runs]
-        repeat, place = np.divmod((records - self.bounds[runs]).astype(np.uint64), rows[:, _COUNT])
+        numbers = (records - self.bounds[runs]).astype(np.uint64)
+        repeat = numbers // rows[:, _COUNT]
+        place = numbers - repeat * rows[:, _COUNT]
         offsets: NDArray[np.uint64] = rows[:, _FIRST] + repeat * rows[:, _STEP] + place * rows[:, _STRIDE]
         return offsets
 

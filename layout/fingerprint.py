@@ -20,11 +20,11 @@ _HEX_SIZE: Final = 64
 class Fingerprint:
     """One state of a data file; survives copying and renaming. Hashes are SHA-256 in hexadecimal."""
 
+    txnid: int
+    """Number of the last transaction."""
     file_size: int
     """Bytes of the data file."""
     page_size: int
-    txnid: int
-    """Number of the last transaction."""
     root: int | None
     """Page number of the indexed tree's root, None for an empty tree."""
     entries: int
@@ -85,9 +85,9 @@ def take_fingerprint(file: DataFile, meta: Meta) -> Fingerprint:
     size = meta.page_size
     root = None if meta.main.root == NO_PAGE else meta.main.root
     return Fingerprint(
+        txnid=meta.txnid,
         file_size=file.size,
         page_size=size,
-        txnid=meta.txnid,
         root=root,
         entries=meta.main.entries,
         last_page=meta.last_page,

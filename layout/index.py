@@ -180,13 +180,17 @@ class Index:
             If they differ; the message holds the command that builds the index again.
         """
         data = resolve(database, index).data
-        with DataFile(data) as file:
-            difference = self.fingerprint.difference(take_fingerprint(file, read_meta(file)))
+        difference = self.difference(data)
         if difference is not None:
             raise StaleIndexError(
                 f"{self.path}: expected the index of {data} as it stands, found the data file with {difference}: build "
                 f"the index again with `{_command(database, index)}`"
             )
+
+    def difference(self, data: PathLike) -> str | None:
+        """Return in words where a data file differs from the state that the index describes, or None."""
+        with DataFile(data) as file:
+            return self.fingerprint.difference(take_fingerprint(file, read_meta(file)))
 
     def save(self, path: PathLike) -> None:
         """Write the sidecar; it appears whole, by a rename.
@@ -239,7 +243,7 @@ class Index:
     @property
     def source(self) -> dict[str, Any] | None:
         """How the database was made, or None where it is not known."""
-        return self._parts.metadata.get("source")
+        return self._parts.source
 
     @property
     def metadata(self) -> dict[str, Any]:

@@ -39,11 +39,11 @@ _DTYPES: Final[dict[str, tuple[str, ...]]] = {
 class IndexParts:
     """The checked content of a sidecar; arrays are as stored."""
 
-    metadata: dict[str, Any]
     fingerprint: Fingerprint
     n_records: int
     value_kind: ValueKind
     class_names: list[str] | None
+    source: dict[str, Any] | None
     keys: SortedKeys
     extents: Extents
     payload: tuple[NDArray[np.uint32], NDArray[np.uint32]] | None
@@ -94,11 +94,11 @@ def _take_apart(arrays: Arrays, metadata: dict[str, Any]) -> IndexParts:
         raise ValueError(f"expected n_records of 0 to {fingerprint.file_size}, found {n!r:.40}")
     extents = _extents(arrays, n, fingerprint.file_size)
     return IndexParts(
-        metadata=metadata,
         fingerprint=fingerprint,
         n_records=n,
         value_kind=cast(ValueKind, _one_of(metadata, "value_kind", get_args(ValueKind))),
         class_names=_class_names(metadata.get("class_names")),
+        source=_source(metadata.get("source")),
         keys=_keys(arrays, metadata, n),
         extents=extents,
         payload=_payload(arrays, extents),
@@ -120,6 +120,12 @@ def _class_names(found: Any) -> list[str] | None:
     if found is None or (isinstance(found, list) and all(isinstance(name, str) for name in found)):
         return found
     raise ValueError(f"expected class_names as a list of strings, found {found!r:.40}")
+
+
+def _source(found: Any) -> dict[str, Any] | None:
+    if found is None or isinstance(found, dict):
+        return found
+    raise ValueError(f"expected source as named fields, found {found!r:.40}")
 
 
 def _shape(arrays: Arrays, name: str, *shapes: tuple[int, ...]) -> NDArray[Any]:

@@ -190,7 +190,7 @@ def _contiguous(arrays: Arrays) -> Arrays:
 
 
 def _reserve(path: str) -> int:
-    """Make a new file and return its mode; the safetensors library puts another in its place that only its owner reads."""
+    """Make a new file and return its mode; the safetensors library replaces it by one that only its owner reads."""
     descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)
     try:
         return stat.S_IMODE(os.fstat(descriptor).st_mode)
