@@ -1,0 +1,289 @@
+"""Reading units ahead of the consumer with a pool of threads, no further ahead than it helps.
+
+What is in the page cache is read by the consumer itself when it asks, into a buffer that is still in the processor's
+cache: nothing is faster. The first read that has to wait starts the threads. From then on they run ahead, by a window
+that doubles whenever the consumer waits although threads stood idle for want of window, up to ``prefetch_bytes``.
+When many units in a row turn out to be in memory, the window closes again.
+"""
+
+from collections import deque
+from collections.abc import Iterator
+from threading import Condition, RLock, Thread
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lmdbio.reader.fetch import RecordSource, read_cached_tasks, read_task
+from lmdbio.reader.pool import BufferPool
+from lmdbio.reader.unit import Unit
+
+_CLOSE_AFTER: Final = 32
+"""Units in a row that were in memory, after which the window closes."""
+
+
+class Load:
+    """A unit on its way into its buffer."""
+
+    __slots__ = ("buffer", "error", "in_flight", "next_task", "unit", "view", "was_cached")
+
+    def __init__(self, unit: Unit) -> None:
+        self.unit = unit
+        self.buffer: NDArray[np.uint8] | None = None  # uint8, shape (unit.plan.size,); None until its reading begins
+        self.view: memoryview | None = None
+        self.next_task = 0
+        self.in_flight = 0
+        self.was_cached = True
+        self.error: Exception | None = None
+
+    @property
+    def has_tasks(self) -> bool:
+        """Whether there is a task that nobody has begun and that is worth beginning."""
+        return self.error is None and self.next_task < self.unit.plan.n_tasks
+
+
+class Prefetcher:
+    """Units in order, each read by the time it is taken. One consumer; its threads do positioned reads and planning.
+
+    Parameters
+    ----------
+    units
+        What to read, in order of first need; advanced by one thread at a time.
+    source
+        Where to read.
+    pool
+        Where buffers come from.
+    depth
+        Threads, and so reads in flight beside the consumer's own.
+    prefetch_bytes
+        Bytes of units that are held (being read, waiting, or not yet given back) beyond which no unit is begun ahead.
+    window
+        Bytes to run ahead once a read has had to wait; grows with need.
+    """
+
+    def __init__(
+        self,
+        units: Iterator[Unit],
+        *,
+        source: RecordSource,
+        pool: BufferPool,
+        depth: int,
+        prefetch_bytes: int,
+        window: int,
+    ) -> None:
+        self._units = units
+        self._source = source
+        self._pool = pool
+        self._depth = depth
+        self._prefetch_bytes = prefetch_bytes
+        self._first_window = min(window, prefetch_bytes)
+        self._lock = RLock()  # the garbage collector may call `abandon` in a thread that holds it
+        self._work = Condition(self._lock)  # a thread may find something to do
+        self._progress = Condition(self._lock)  # a task or a plan was finished
+        self._threads: list[Thread] = []
+        # All below is guarded by the lock.
+        self._loads: deque[Load] = deque()  # planned and not taken; all but the last are begun
+        self._planning = False
+        self._planning_error: Exception | None = None
+        self._is_exhausted = False
+        self._is_closed = False
+        self._window = 0
+        self._ahead = 0  # bytes begun and not taken
+        self._held = 0  # bytes begun and not given back
+        self._is_starved = False  # a thread found nothing to do for want of window
+        self._n_cached = 0  # units in a row that were in memory
+
+    @property
+    def window(self) -> int:
+        """Bytes that the threads may run ahead at present."""
+        with self._lock:
+            return self._window
+
+    def peek(self) -> Unit | None:
+        """Return the next unit to be taken, without reading it; None after the last.
+
+        Raises
+        ------
+        Exception
+            Whatever planning it raised.
+        """
+        with self._lock:
+            while not self._loads and not self._is_exhausted:
+                if self._planning:
+                    self._progress.wait()
+                else:
+                    self._plan()
+            if self._loads:
+                return self._loads[0].unit
+            if self._planning_error is not None:
+                raise self._planning_error
+            return None
+
+    def take(self) -> Load:
+        """Return the next unit, read; its ``error`` is set where that failed.
+
+        Call :meth:`give_back` when it is no longer needed.
+        """
+        if self.peek() is None:
+            raise IndexError("expected another unit, found the end of the epoch")
+        has_waited = False
+        with self._lock:
+            load = self._loads[0]
+            self._begin(load)
+            if not self._window:
+                self._read_cached(load)
+            while load.has_tasks:
+                has_waited |= not self._do_task(load)
+            while load.in_flight:
+                has_waited = True
+                self._progress.wait()
+            self._loads.popleft()
+            self._ahead -= load.unit.plan.size
+            self._adapt(load, has_waited=has_waited)
+            if self._window:
+                self._work.notify()
+        load.view = None
+        return load
+
+    def give_back(self, load: Load) -> None:
+        """Count a unit as held no longer; its buffer goes back to the pool when nothing refers to it."""
+        load.buffer = None
+        with self._lock:
+            self._held -= load.unit.plan.size
+            if self._window:
+                self._work.notify()
+
+    def close(self) -> None:
+        """Wait for reads in flight and end the threads; a second call does nothing."""
+        self.abandon()
+        for thread in self._threads:
+            thread.join()
+        self._threads.clear()
+
+    def abandon(self) -> None:
+        """Let the threads end by themselves, when their reads are done; does not wait, may be called by a finalizer."""
+        with self._lock:
+            self._is_closed = True
+            self._loads.clear()
+            self._work.notify_all()
+
+    def _run(self) -> None:
+        """Plan and read ahead until closed: a thread's life."""
+        with self._lock:
+            while not self._is_closed:
+                if self._may_plan():
+                    self._plan()
+                elif not self._read_ahead():
+                    self._work.wait()
+
+    def _read_ahead(self) -> bool:
+        """Do one task of the first unit that has one and may be begun, and say whether there was one."""
+        # No reference to a load may outlive this call: its buffer could not be used again while the thread waits.
+        for load in self._loads:
+            if load.buffer is None:
+                if not self._may_begin(load):
+                    self._is_starved = True
+                    return False
+                self._begin(load)
+            if load.has_tasks:
+                self._do_task(load)
+                return True
+        return False
+
+    def _may_plan(self) -> bool:
+        if self._planning or self._is_exhausted or not self._window:
+            return False
+        return not self._loads or self._loads[-1].buffer is not None
+
+    def _may_begin(self, load: Load) -> bool:
+        size = load.unit.plan.size
+        if self._held + size > self._prefetch_bytes:
+            return False
+        return self._window > 0 and (not self._ahead or self._ahead + size <= self._window)
+
+    def _plan(self) -> None:
+        """Plan the next unit, without the lock meanwhile."""
+        self._planning = True
+        self._lock.release()
+        unit, error = None, None
+        try:
+            unit = next(self._units, None)
+        except Exception as exc:  # noqa: BLE001  # the consumer raises it when it gets there
+            error = exc
+        finally:
+            self._lock.acquire()
+            self._planning = False
+            if unit is None:
+                self._is_exhausted = True
+                self._planning_error = error
+            elif not self._is_closed:
+                self._loads.append(Load(unit))
+                self._work.notify()
+            self._progress.notify_all()
+
+    def _begin(self, load: Load) -> None:
+        """Give the unit a buffer, which makes its tasks free for all."""
+        if load.buffer is not None:
+            return
+        load.buffer = self._pool.take(load.unit.plan.size)
+        load.view = load.buffer.data
+        self._ahead += load.unit.plan.size
+        self._held += load.unit.plan.size
+        if self._window:
+            self._work.notify(load.unit.plan.n_tasks)
+
+    def _read_cached(self, load: Load) -> None:
+        """Do the unit's tasks as far as their bytes are in memory, without the lock meanwhile."""
+        first, load.next_task = load.next_task, load.unit.plan.n_tasks
+        assert load.view is not None
+        self._lock.release()
+        end = first
+        try:
+            end = read_cached_tasks(self._source, load.unit.plan, first, load.view)
+        finally:
+            self._lock.acquire()
+            load.next_task = end
+
+    def _do_task(self, load: Load) -> bool:
+        """Do the unit's next task, without the lock meanwhile, and return whether its bytes were in memory."""
+        task = load.next_task
+        load.next_task += 1
+        load.in_flight += 1
+        assert load.view is not None
+        error, was_cached = None, False
+        self._lock.release()
+        try:
+            was_cached = read_task(self._source, load.unit.plan, task, load.view, on_miss=self._run_ahead)
+        except Exception as exc:  # noqa: BLE001  # the consumer raises it when it gets to this unit
+            error = exc
+        finally:
+            self._lock.acquire()
+            load.in_flight -= 1
+            load.was_cached &= was_cached
+            load.error = load.error or error
+            if not load.in_flight:
+                self._progress.notify_all()
+        return was_cached
+
+    def _run_ahead(self) -> None:
+        """Open the window, and start the threads: called when a read is about to wait."""
+        with self._lock:
+            if self._window or self._is_closed:
+                return
+            self._window = self._first_window
+            self._n_cached = 0
+            missing = self._depth - len(self._threads)
+            for _ in range(missing):
+                thread = Thread(target=self._run, name="lmdbio-read", daemon=True)
+                self._threads.append(thread)
+                thread.start()
+            self._work.notify_all()
+
+    def _adapt(self, load: Load, *, has_waited: bool) -> None:
+        self._n_cached = self._n_cached + 1 if load.was_cached else 0
+        if self._n_cached >= _CLOSE_AFTER:
+            self._window = 0
+        elif has_waited and self._is_starved and self._window:
+            self._window = min(2 * self._window, self._prefetch_bytes)
+            self._work.notify_all()
+        self._is_starved = False

@@ -1,0 +1,293 @@
+"""Prefetch units: what is planned and read together into one buffer, in order of first need. Pure: no I/O.
+
+In sequential and global order a unit is a run of this rank's whole steps; in block order it is what this rank takes of
+one shuffled group of partition pieces of one stream, so that whole partitions are read once with large reads.
+"""
+
+import heapq
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lmdbio.errors import ReadError
+from lmdbio.layout.index import Index
+from lmdbio.reader.options import ReadOptions
+from lmdbio.reader.plan import ReadPlan, plan_reads
+from lmdbio.reader.sequence import Sequence, Steps
+
+_SCAN_SIZE: Final = 1 << 14
+"""Elements that are looked at together, about; bounds the planner's memory and spreads the cost of numpy's calls."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """Elements of consecutive steps that are read together; a struct of arrays in order of (step, slot)."""
+
+    first_step: int
+    """The step that needs it first."""
+    bounds: NDArray[np.int64]
+    """Bounds of each step's elements, shape (n_steps + 1,)."""
+    slots: NDArray[np.int64]
+    """Place of each element in its step's batch, shape (n_elements,)."""
+    records: NDArray[np.int64]
+    """Record number of each element, shape (n_elements,)."""
+    offsets: NDArray[np.int64]
+    """First byte of each value in the file, shape (n_elements,)."""
+    plan: ReadPlan
+    """The reads, and the place of each value in the buffer."""
+
+    @property
+    def last_step(self) -> int:
+        """The last step that needs it."""
+        return self.first_step + len(self.bounds) - 2
+
+    def elements(self, step: int) -> slice:
+        """Return which elements the step takes."""
+        first, end = self.bounds[step - self.first_step : step - self.first_step + 2].tolist()
+        return slice(first, end)
+
+
+class UnitPlanner:
+    """The units of one rank's epoch.
+
+    Parameters
+    ----------
+    index
+        Where the records are.
+    sequence, steps
+        The epoch, and how it is dealt.
+    rank, world_size, batch_size
+        This rank, and what makes up a step.
+    file_size, path
+        Of the data file: an extent beyond its end is an error that names the record.
+    options
+        How reads are merged.
+    record_size
+        Bytes of a value on average.
+    group_span
+        The most elements that one group of a stream has, in block order; None otherwise.
+    """
+
+    def __init__(
+        self,
+        index: Index,
+        sequence: Sequence,
+        steps: Steps,
+        *,
+        rank: int,
+        world_size: int,
+        batch_size: int,
+        file_size: int,
+        path: str,
+        options: ReadOptions,
+        record_size: int,
+        group_span: int | None,
+    ) -> None:
+        self._index = index
+        self._sequence = sequence
+        self._steps = steps
+        self._rank = rank
+        self._batch_size = batch_size
+        self._global_batch = batch_size * world_size
+        self._file_size = file_size
+        self._path = path
+        self._options = options
+        self._record_size = max(1, record_size)
+        self._group_span = group_span
+
+    def units(self) -> Iterator[Unit]:
+        """Yield the units in order of first need."""
+        if self._group_span is None:
+            return self._runs()
+        return self._groups(self._group_span)
+
+    def _runs(self) -> Iterator[Unit]:
+        """Yield runs of whole steps of about ``coalesce`` bytes."""
+        unit_elements = max(1, self._options.coalesce // self._record_size)
+        for scan in self._scans():
+            offsets, lengths = self._extents(scan.records)
+            first = 0
+            while first < len(scan.bounds) - 1:
+                wanted = int(np.searchsorted(scan.bounds, scan.bounds[first] + unit_elements, side="right")) - 1
+                end = min(max(first + 1, wanted), len(scan.bounds) - 1)
+                a, b = int(scan.bounds[first]), int(scan.bounds[end])
+                bounds = scan.bounds[first : end + 1] - a
+                taken = slice(a, b)
+                yield self._unit(
+                    scan.first_step + first,
+                    bounds,
+                    scan.slots[taken],
+                    scan.records[taken],
+                    offsets[taken],
+                    lengths[taken],
+                )
+                first = end
+
+    def _groups(self, group_span: int) -> Iterator[Unit]:
+        """Yield what this rank takes of each group, once all of it was seen."""
+        n_streams = self._sequence.streams
+        reach = n_streams * (group_span + 1)
+        open_groups: dict[int, _Group] = {}
+        waiting: list[_Group] = []  # a heap: groups, open or closed, by first need
+        for scan in self._scans():
+            for group in _split(scan, n_streams):
+                held = open_groups.get(group.stream)
+                if held is not None and held.number == group.number:
+                    held.extend(group)
+                    continue
+                if held is not None:
+                    held.is_open = False
+                open_groups[group.stream] = group
+                heapq.heappush(waiting, group)
+            for stream, group in list(open_groups.items()):
+                if scan.end_position >= group.first_position + reach:
+                    group.is_open = False
+                    del open_groups[stream]
+            while waiting and not waiting[0].is_open:
+                yield self._group_unit(heapq.heappop(waiting))
+        while waiting:
+            yield self._group_unit(heapq.heappop(waiting))
+
+    def _scans(self) -> Iterator["_Scan"]:
+        """Yield the rank's elements, many whole steps at a time."""
+        n_steps, rank, global_batch = self._steps.n_steps, self._rank, self._global_batch
+        per_scan = max(1, _SCAN_SIZE // self._batch_size)
+        # pattern: (period, batch_size), the positions of a full step less its first; which stream a step begins with
+        # recurs with the period, and with it the order. Only the last step may not be full.
+        period = self._sequence.streams // math.gcd(self._sequence.streams, global_batch)
+        full = [self._steps.positions(step, rank) - step * global_batch for step in range(min(period, n_steps - 1))]
+        pattern = np.stack(full) if len(full) == period else None
+        for first in range(0, n_steps, per_scan):
+            end = min(first + per_scan, n_steps)
+            if pattern is None:
+                parts = [self._steps.positions(step, rank) for step in range(first, end)]
+            else:
+                numbers = np.arange(first, min(end, n_steps - 1))
+                parts = list(pattern[numbers % period] + numbers[:, None] * global_batch)
+                if end == n_steps:
+                    parts.append(self._steps.positions(end - 1, rank))
+            sizes = np.fromiter(map(len, parts), np.int64, len(parts))
+            bounds = np.zeros(len(parts) + 1, np.int64)
+            np.cumsum(sizes, out=bounds[1:])
+            positions = np.concatenate(parts)
+            yield _Scan(
+                first_step=first,
+                bounds=bounds,
+                slots=np.arange(len(positions)) - np.repeat(bounds[:-1], sizes),
+                positions=positions,
+                records=self._sequence.records(positions),
+                groups=None if self._group_span is None else self._sequence.units(positions),
+                end_position=end * self._global_batch,
+            )
+
+    def _group_unit(self, group: "_Group") -> Unit:
+        steps = np.concatenate(group.steps)
+        first = int(steps[0])
+        bounds = np.searchsorted(steps, np.arange(first, int(steps[-1]) + 2)).astype(np.int64)
+        records = np.concatenate(group.records)
+        return self._unit(first, bounds, np.concatenate(group.slots), records, *self._extents(records))
+
+    def _unit(
+        self,
+        first_step: int,
+        bounds: NDArray[np.int64],
+        slots: NDArray[np.int64],
+        records: NDArray[np.int64],
+        offsets: NDArray[np.int64],
+        lengths: NDArray[np.int64],
+    ) -> Unit:
+        plan = plan_reads(offsets, lengths, gap=self._options.gap, read_size=self._options.read_size)
+        return Unit(first_step, bounds, slots, records, offsets, plan)
+
+    def _extents(self, records: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the records' checked extents."""
+        offsets, lengths = self._index.extents(records)
+        check_extents(
+            offsets, lengths, size=self._file_size, path=self._path, key_of=lambda i: self._index.keys[int(records[i])]
+        )
+        return offsets.astype(np.int64), lengths
+
+
+def check_extents(
+    offsets: NDArray[np.uint64],
+    lengths: NDArray[np.int64],
+    *,
+    size: int,
+    path: str,
+    key_of: Callable[[int], bytes],
+) -> None:
+    """Raise ReadError for the first extent that does not lie in a file of ``size`` bytes.
+
+    ``key_of`` gives the key of a record by its place in the arrays, shape (n_records,) each.
+    """
+    limit = np.uint64(size)
+    fits = (offsets <= limit) & (lengths >= 0) & (lengths.astype(np.uint64) <= limit - np.minimum(offsets, limit))
+    if fits.all():
+        return
+    place = int(np.argmin(fits))
+    raise ReadError(
+        path, int(offsets[place]), int(lengths[place]), f"found a file of {size} bytes: is it cut short?", key_of(place)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Scan:
+    """The rank's elements of some whole steps, in order of (step, slot)."""
+
+    first_step: int
+    bounds: NDArray[np.int64]
+    slots: NDArray[np.int64]
+    positions: NDArray[np.int64]
+    records: NDArray[np.int64]
+    groups: NDArray[np.int64] | None
+    end_position: int
+
+
+@dataclass(slots=True)
+class _Group:
+    """What the rank takes of one group, as far as it was scanned."""
+
+    stream: int
+    number: int
+    first_position: int
+    steps: list[NDArray[np.int64]]
+    slots: list[NDArray[np.int64]]
+    records: list[NDArray[np.int64]]
+    first_step: int
+    is_open: bool = field(default=True)
+
+    def extend(self, other: "_Group") -> None:
+        """Take in what the next scan holds of the same group."""
+        self.steps += other.steps
+        self.slots += other.slots
+        self.records += other.records
+
+    def __lt__(self, other: "_Group") -> bool:
+        return (self.first_step, self.stream) < (other.first_step, other.stream)
+
+
+def _split(scan: _Scan, n_streams: int) -> Iterator[_Group]:
+    """Yield the runs of one stream's elements that belong to one group, stream by stream."""
+    assert scan.groups is not None
+    streams = scan.positions % n_streams
+    order = np.argsort(streams, kind="stable")
+    streams, groups = streams[order], scan.groups[order]
+    steps = scan.first_step + np.searchsorted(scan.bounds, order, side="right") - 1
+    changes = np.flatnonzero((np.diff(streams) != 0) | (np.diff(groups) != 0)) + 1
+    edges = [0, *changes.tolist(), len(order)]
+    for a, b in pairwise(edges):
+        taken = order[a:b]
+        yield _Group(
+            stream=int(streams[a]),
+            number=int(groups[a]),
+            first_position=int(scan.positions[taken[0]]),
+            steps=[steps[a:b]],
+            slots=[scan.slots[taken]],
+            records=[scan.records[taken]],
+            first_step=int(steps[a]),
+        )
