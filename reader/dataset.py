@@ -1,0 +1,222 @@
+"""A database as a data set of one process: any record by number or key, many at once; no MPI."""
+
+import operator
+import os
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from threading import Lock
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lmdbio.errors import ReadError
+from lmdbio.layout.index import Index
+from lmdbio.layout.path import PathLike, resolve
+from lmdbio.reader.fetch import RecordFile, find_unreadable, read_task
+from lmdbio.reader.opening import open_index
+from lmdbio.reader.options import ReadOptions
+from lmdbio.reader.plan import ReadPlan, plan_reads
+from lmdbio.reader.pool import BufferPool
+from lmdbio.reader.record import Record
+from lmdbio.reader.unit import check_extents
+from lmdbio.reader.views import Views
+
+_KEEP = 64 << 20  # bytes of buffers kept between fetches
+
+
+class Dataset:
+    """Records of a database by number or key, for one process and its data loader's workers.
+
+    Safe to share between threads, to pickle, and to use after a fork: each process opens the file for itself. No lock
+    file, no map, no limit of readers. Iterating gives the records by number; for an epoch in a good order of reading
+    there is :class:`lmdbio.reader.ParallelReader`.
+
+    Parameters
+    ----------
+    database
+        ``x.lmdb``, ``x.lmdb/data.mdb`` or a single file.
+    index
+        The sidecar, where it does not stand beside the data file. Without a sidecar an index is made in memory.
+    options
+        Finer knobs of :meth:`fetch`.
+
+    Raises
+    ------
+    MissingDatabaseError, MissingIndexError, StaleIndexError, FormatError
+        If the database or its index is not there or not fit to read.
+
+    Examples
+    --------
+    >>> data = Dataset("train.lmdb")  # doctest: +SKIP
+    >>> data[5].label, bytes(data[b"00000005_n01440764/x.JPEG"].data[:4])  # doctest: +SKIP
+    (0, b'GIF8')
+    >>> [record.key for record in data.fetch([3, 1, 2])]  # doctest: +SKIP
+    """
+
+    def __init__(
+        self, database: PathLike, *, index: PathLike | None = None, options: ReadOptions | None = None
+    ) -> None:
+        self._path = os.path.abspath(resolve(database).data)
+        self._index_path = None if index is None else os.path.abspath(index)
+        self._options = options or ReadOptions()
+        self.index, self._has_sidecar = open_index(database, index)
+        self._opened: _Opened | None = _Opened(self._path, self._options.depth)
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def __getitem__(self, record: int | bytes) -> Record:
+        """Return a record by number (negative: from the end) or key.
+
+        Raises
+        ------
+        KeyError
+            If no record has the key.
+        IndexError
+            If the number is out of range.
+        ReadError
+            If it cannot be read.
+        """
+        return self.fetch([record])[0]
+
+    def fetch(self, records: Iterable[int | bytes]) -> list[Record]:
+        """Return many records, read together, in the order asked; the same one may be asked for more than once.
+
+        All share one buffer, which lives as long as any of them.
+
+        Raises
+        ------
+        KeyError
+            If no record has one of the keys; nothing is read then.
+        IndexError
+            If a number is out of range; nothing is read then.
+        ReadError
+            If one cannot be read; it is named.
+        """
+        numbers = np.fromiter((self._number(record) for record in records), np.int64)
+        offsets, lengths = self.index.extents(numbers)
+        opened = self._open()
+
+        def key_of(place: int) -> bytes:
+            return self.index.keys[int(numbers[place])]
+
+        check_extents(offsets, lengths, size=opened.file.size, path=self._path, key_of=key_of)
+        plan = plan_reads(offsets, lengths, gap=self._options.gap, read_size=self._options.read_size)
+        try:
+            buffer = opened.read(plan)
+        except ReadError as exc:
+            raise find_unreadable(opened.file, exc, offsets.astype(np.int64), lengths, key_of) from exc
+        return self._records(numbers, plan, buffer)
+
+    def close(self) -> None:
+        """Close the file; records that were fetched stay good. A second call does nothing."""
+        if self._opened is not None:
+            self._opened.close()
+            self._opened = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Dataset({self._path!r}, n_records={len(self)})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A sidecar is read again where it is unpickled; what was made in memory travels along.
+        return {
+            "path": self._path,
+            "index_path": self._index_path,
+            "options": self._options,
+            "index": None if self._has_sidecar else self.index,
+        }
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self._path = state["path"]
+        self._index_path = state["index_path"]
+        self._options = state["options"]
+        self._has_sidecar = state["index"] is None
+        self.index = state["index"] or Index.open(self._path, self._index_path)
+        self._opened = _Opened(self._path, self._options.depth)
+
+    def _number(self, record: int | bytes) -> int:
+        if isinstance(record, bytes):
+            found = self.index.keys.find(record)
+            if found is None:
+                raise KeyError(record)
+            return found
+        number = operator.index(record)
+        n = len(self)
+        if not -n <= number < n:
+            raise IndexError(f"record: expected a number of {n} records, found {number}")
+        return number % n
+
+    def _open(self) -> "_Opened":
+        """Return what this very process has open."""
+        opened = self._opened
+        if opened is None:
+            raise ValueError(f"{self._path}: expected an open data set, found it closed")
+        if opened.pid != os.getpid():
+            # After a fork: the threads are not here, locks may be held for ever, the descriptor is the parent's.
+            opened = self._opened = _Opened(self._path, self._options.depth)
+        return opened
+
+    def _records(self, numbers: NDArray[np.int64], plan: ReadPlan, buffer: memoryview) -> list[Record]:
+        index = self.index
+        values = Views(buffer, plan.record_places, plan.record_lengths)
+        data = values
+        if index.has_payloads:
+            starts, lengths = index.payloads(numbers)
+            data = Views(buffer, plan.record_places + starts, lengths)
+        labels = [-1] * len(numbers) if index.labels is None else index.labels[numbers].tolist()
+        keys = (index.keys[number] for number in numbers.tolist())
+        return [Record(*parts) for parts in zip(keys, values, data, labels, strict=True)]
+
+
+class _Opened:
+    """What one process needs to read: the file, buffers, and threads once they are needed."""
+
+    def __init__(self, path: str, depth: int) -> None:
+        self.pid = os.getpid()
+        self.file = RecordFile(path)
+        self._pool = BufferPool(keep=_KEEP)
+        self._depth = depth
+        self._lock = Lock()
+        self._executor: ThreadPoolExecutor | None = None
+
+    def read(self, plan: ReadPlan) -> memoryview:
+        """Return the plan's bytes, read-only."""
+        buffer = self._pool.take(plan.size)
+        view = buffer.data
+        waited: list[bool] = []
+        task = 0
+        # What is in memory is read here; from the first wait on, the rest is left to threads.
+        while task < plan.n_tasks and not waited:
+            read_task(self.file, plan, task, view, on_miss=lambda: waited.append(True))
+            task += 1
+        if task < plan.n_tasks:
+            executor = self._threads()
+            futures = [
+                executor.submit(read_task, self.file, plan, rest, view, on_miss=lambda: None)
+                for rest in range(task, plan.n_tasks)
+            ]
+            errors = [future.exception() for future in futures]  # waits for all: the buffer may go back after that
+            for error in errors:
+                if error is not None:
+                    raise error
+        return view.toreadonly()
+
+    def close(self) -> None:
+        """End the threads and close the file."""
+        if self._executor is not None:
+            self._executor.shutdown()
+        self._pool.clear()
+        self.file.close()
+
+    def _threads(self) -> ThreadPoolExecutor:
+        with self._lock:
+            if self._executor is None:
+                self._executor = ThreadPoolExecutor(self._depth, thread_name_prefix="lmdbio-read")
+            return self._executor

@@ -1,0 +1,159 @@
+"""One epoch of one rank: units as they arrive, made into a batch for each step."""
+
+import contextlib
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import xxhash
+
+from lmdbio.errors import ChecksumError, ReadError
+from lmdbio.layout.index import Index
+from lmdbio.reader.batch import Batch
+from lmdbio.reader.fetch import RecordSource, find_unreadable
+from lmdbio.reader.gather import copy_ranges
+from lmdbio.reader.pool import BufferPool
+from lmdbio.reader.prefetch import Load, Prefetcher
+from lmdbio.reader.settings import Verify
+
+
+class EpochReader(Iterator[Batch]):
+    """The batches of an epoch, in order. Errors come at the step that they concern.
+
+    Parameters
+    ----------
+    index
+        Where the records are.
+    source
+        The data file.
+    prefetcher
+        The rank's units; closed with the epoch.
+    pool
+        Where buffers of gathered batches come from.
+    n_steps
+        Steps of the epoch.
+    verify
+        ``"checksum"`` compares every value with its stored checksum.
+    on_error
+        Called with an error before it is raised.
+    """
+
+    def __init__(
+        self,
+        *,
+        index: Index,
+        source: RecordSource,
+        prefetcher: Prefetcher,
+        pool: BufferPool,
+        n_steps: int,
+        verify: Verify,
+        on_error: Callable[[BaseException], None],
+    ) -> None:
+        self._index = index
+        self._source = source
+        self._prefetcher = prefetcher
+        self._pool = pool
+        self._n_steps = n_steps
+        self._verify = verify
+        self._on_error = on_error
+        self._step = 0
+        self._loads: list[Load] = []  # units that this step or a later one needs
+        self._is_closed = False
+
+    def __next__(self) -> Batch:
+        try:
+            return self._next()
+        except StopIteration:
+            raise
+        except BaseException as exc:
+            self._on_error(exc)
+            raise
+
+    def _next(self) -> Batch:
+        if self._is_closed:
+            raise RuntimeError("epoch: expected the one being read, found it closed: another was begun, or the reader")
+        if self._step == self._n_steps:
+            self._prefetcher.close()
+            raise StopIteration
+        self._load_units()
+        batch = self._assemble()
+        if self._verify == "checksum":
+            verify_checksums(batch, self._index, path=self._source.path)
+        for load in [load for load in self._loads if load.unit.last_step == self._step]:
+            self._loads.remove(load)
+            self._prefetcher.give_back(load)
+        self._step += 1
+        return batch
+
+    def close(self) -> None:
+        """Wait for reads in flight and end the threads."""
+        self._is_closed = True
+        self._loads.clear()
+        self._prefetcher.close()
+
+    def __del__(self) -> None:
+        with contextlib.suppress(AttributeError):  # it was not made
+            self._prefetcher.abandon()
+
+    def _load_units(self) -> None:
+        """Take all units that this step needs."""
+        while (unit := self._prefetcher.peek()) is not None and unit.first_step <= self._step:
+            load = self._prefetcher.take()
+            self._loads.append(load)
+            if isinstance(load.error, ReadError):
+                raise find_unreadable(
+                    self._source,
+                    load.error,
+                    unit.offsets,
+                    unit.plan.record_lengths,
+                    lambda place: self._index.keys[int(unit.records[place])],
+                ) from load.error
+            if load.error is not None:
+                raise load.error
+
+    def _assemble(self) -> Batch:
+        parts = [(load, load.unit.elements(self._step)) for load in self._loads]
+        parts = [(load, taken) for load, taken in parts if taken.stop > taken.start]
+        if len(parts) == 1:
+            # One unit holds all of the step, and its elements are in order of slots: no copy.
+            load, taken = parts[0]
+            assert load.buffer is not None
+            plan = load.unit.plan
+            return Batch(
+                self._index,
+                load.unit.records[taken],
+                load.buffer,
+                plan.record_places[taken],
+                plan.record_lengths[taken],
+            )
+        return self._gather(parts)
+
+    def _gather(self, parts: list[tuple[Load, slice]]) -> Batch:
+        size = sum(taken.stop - taken.start for _, taken in parts)
+        indices, lengths = np.empty(size, np.int64), np.empty(size, np.int64)
+        for load, taken in parts:
+            slots = load.unit.slots[taken]
+            indices[slots] = load.unit.records[taken]
+            lengths[slots] = load.unit.plan.record_lengths[taken]
+        ends = np.cumsum(lengths)
+        places = ends - lengths
+        buffer = self._pool.take(int(ends[-1]) if size else 0)
+        for load, taken in parts:
+            assert load.buffer is not None
+            slots = load.unit.slots[taken]
+            copy_ranges(load.buffer, load.unit.plan.record_places[taken], buffer, places[slots], lengths[slots])
+        return Batch(self._index, indices, buffer, places, lengths)
+
+
+def verify_checksums(batch: Batch, index: Index, *, path: str) -> None:
+    """Raise ChecksumError for the first value of the batch that differs from its stored checksum, XXH3-64."""
+    assert index.checksums is not None
+    wanted = index.checksums[batch.indices].tolist()
+    for place, (checksum, value) in enumerate(zip(wanted, batch.values, strict=True)):
+        found = xxhash.xxh3_64_intdigest(value)
+        if found != checksum:
+            number = batch.indices[place : place + 1]
+            offset = int(index.extents(number)[0][0])
+            raise ChecksumError(
+                f"{path}: key {index.keys[int(number[0])]!r}, {value.nbytes} bytes at offset {offset}: expected "
+                f"checksum {checksum:016x}, found {found:016x}: the file is damaged, or its index is of another state"
+            )

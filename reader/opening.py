@@ -1,0 +1,33 @@
+"""The index of a database for reading: its sidecar, or one made in memory where there is none."""
+
+import logging
+
+from lmdbio.comm import Comm, comm_or_single
+from lmdbio.errors import MissingIndexError
+from lmdbio.layout.build import build_index
+from lmdbio.layout.index import Index
+from lmdbio.layout.path import PathLike
+
+_log = logging.getLogger("lmdbio.reader")
+
+
+def open_index(database: PathLike, index: PathLike | None, *, comm: Comm | None = None) -> tuple[Index, bool]:
+    """Collective. Return the index, and whether it is a sidecar's; without one, rank 0 builds it and logs a warning.
+
+    Raises
+    ------
+    MissingIndexError
+        If ``index`` is given and nothing is there.
+    StaleIndexError
+        If the sidecar is of another state of the data file.
+    FormatError
+        If it is no database or no index.
+    """
+    try:
+        return Index.open(database, index, comm=comm), True
+    except MissingIndexError as exc:
+        if index is not None:
+            raise
+        if comm_or_single(comm).Get_rank() == 0:
+            _log.warning("%s; building one in memory, which each start will do again", exc)
+    return build_index(database, comm=comm), False

@@ -1,0 +1,269 @@
+"""Reading a database by many ranks: every record once an epoch, equally many batches on every rank."""
+
+import operator
+import traceback
+from types import TracebackType
+from typing import Final, Self
+
+import numpy as np
+
+from lmdbio.comm import Comm, abort, agreement, comm_or_single
+from lmdbio.errors import LmdbioError
+from lmdbio.layout.path import PathLike, resolve
+from lmdbio.reader.epoch import EpochReader
+from lmdbio.reader.fetch import RecordFile
+from lmdbio.reader.opening import open_index
+from lmdbio.reader.options import ReadOptions
+from lmdbio.reader.pool import BufferPool
+from lmdbio.reader.prefetch import Prefetcher
+from lmdbio.reader.sequence import Order, Sequence, Steps
+from lmdbio.reader.settings import Io, OnError, Settings, Verify, agree_on_settings, default_streams, ranks_of
+from lmdbio.reader.unit import UnitPlanner
+
+_PREFETCH_BYTES: Final = 256 << 20
+_SAMPLE: Final = 1 << 16  # records whose lengths are looked at for the mean
+
+
+class ParallelReader:
+    """Collective. The batches of this rank, epoch by epoch.
+
+    Iterating gives the batches of the epoch that :meth:`set_epoch` chose, 0 at first; iterating again without
+    ``set_epoch`` moves on to the next epoch. Every rank gets equally many batches. Without ``drop_last`` the last
+    step is padded to a multiple of the world size with the epoch's first records, and may be shorter than the others.
+
+    Parameters
+    ----------
+    database
+        ``x.lmdb``, ``x.lmdb/data.mdb`` or a single file.
+    comm
+        The ranks that read; they must all call. None: one process, or ``rank`` of ``world_size``.
+    rank, world_size
+        This process and how many there are, for launchers without MPI; every process opens the index by itself.
+    batch_size
+        Records of a step on each rank.
+    order
+        ``"sequential"``: layout order. ``"block"``: partitions in random order, interleaved by streams and shuffled in
+        windows; whole partitions are read once. ``"global"``: a permutation of all records.
+    seed
+        Of the permutations, any integer.
+    drop_last
+        Whether records that do not fill a last step are left out.
+    io
+        How bytes are read: ``"independent"``.
+    prefetch_bytes
+        Bytes that are held and read ahead at most, per rank. None: 256 MiB, or twice this rank's part of what
+        ``block`` order shuffles together where that is more. What one step needs is read even if it is more.
+    verify
+        ``"checksum"`` compares every value with the index's checksum before it is handed out.
+    shuffle_window
+        How many partition pieces of a stream ``block`` order shuffles together.
+    streams
+        How many streams ``block`` order has. None: 8, or the communicator's number of nodes where that is more.
+    options
+        Finer knobs.
+    index
+        The sidecar, where it does not stand beside the data file. Without a sidecar, rank 0 makes an index in memory.
+    on_error
+        ``"abort"``: an error of ``next()``, or an exception that leaves the ``with`` block, prints one message and
+        ends the job where ``world_size`` is over 1, since other ranks would wait for this one for ever. ``"raise"``
+        leaves that to the caller.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of its range, or differs between ranks. Errors of opening are the same on every rank.
+    MissingDatabaseError, MissingIndexError, StaleIndexError, FormatError
+        If the database or its index is not there or not fit to read.
+    """
+
+    def __init__(
+        self,
+        database: PathLike,
+        *,
+        comm: Comm | None = None,
+        rank: int | None = None,
+        world_size: int | None = None,
+        batch_size: int,
+        order: Order = "sequential",
+        seed: int = 0,
+        drop_last: bool = False,
+        io: Io = "independent",
+        prefetch_bytes: int | None = None,
+        verify: Verify = "none",
+        shuffle_window: int = 4,
+        streams: int | None = None,
+        options: ReadOptions | None = None,
+        index: PathLike | None = None,
+        on_error: OnError = "abort",
+    ) -> None:
+        self._comm = comm_or_single(comm)
+        self._epoch_reader: EpochReader | None = None
+        self._file: RecordFile | None = None
+        self.epoch = 0
+        self._is_begun = False
+        with agreement(self._comm):
+            self.rank, self.world_size = ranks_of(self._comm, rank, world_size, has_comm=comm is not None)
+            settings = Settings(batch_size, order, seed, drop_last, io, verify, shuffle_window, streams, on_error)
+            if prefetch_bytes is not None and operator.index(prefetch_bytes) < 1:
+                raise ValueError(f"prefetch_bytes: expected 1 or more, found {prefetch_bytes}")
+        agree_on_settings(self._comm, settings)
+        self._settings = settings
+        self._job = _Job(self._comm, rank=self.rank, world_size=self.world_size, on_error=on_error)
+        self._options = options or ReadOptions()
+        self._streams = streams or default_streams(self._comm)
+        self.index, _ = open_index(database, index, comm=self._comm)
+        with agreement(self._comm):
+            self._file = RecordFile(resolve(database).data)
+            if verify == "checksum" and self.index.checksums is None:
+                raise ValueError(
+                    f"verify: expected an index with checksums, found none in {self.index.path}: "
+                    "build it again with `lmdbio-index --checksum`"
+                )
+            self._plan_epochs(prefetch_bytes)
+
+    def __len__(self) -> int:
+        """Return the number of batches of an epoch, the same on every rank."""
+        return self._steps.n_steps
+
+    def __iter__(self) -> EpochReader:
+        if self._file is None:
+            raise ValueError("reader: expected an open one, found it closed")
+        if self._is_begun:
+            self.epoch += 1
+        self._is_begun = True
+        self._end_epoch()
+        self._epoch_reader = self._read_epoch(self._file)
+        return self._epoch_reader
+
+    def set_epoch(self, epoch: int) -> None:
+        """Collective. Choose the epoch that the next iteration gives, from 0.
+
+        Raises
+        ------
+        ValueError
+            If it is negative, or not the same on every rank; on every rank alike.
+        """
+        with agreement(self._comm):
+            if operator.index(epoch) < 0:
+                raise ValueError(f"epoch: expected 0 or more, found {epoch}")
+        epochs = self._comm.allgather(epoch)
+        if len(set(epochs)) > 1:
+            raise ValueError(f"epoch: expected the same on every rank, found {sorted(set(epochs))}")
+        self.epoch = epoch
+        self._is_begun = False
+
+    def close(self) -> None:
+        """End reading: waits for reads in flight, ends the threads, closes the file. Batches handed out stay good."""
+        self._end_epoch()
+        self._pool.clear()
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is not None and not _is_peaceful(error):
+            self._job.fail(error)
+        self.close()
+
+    def _plan_epochs(self, prefetch_bytes: int | None) -> None:
+        """Work out what is the same in every epoch."""
+        index, settings = self.index, self._settings
+        n = len(index)
+        self._partitions = index.partitions
+        self._layout_order = index.layout_order
+        sample = np.unique(np.linspace(0, n - 1, min(n, _SAMPLE)).astype(np.int64))
+        self._record_size = -(-int(index.extents(sample)[1].sum()) // max(1, len(sample)))
+        self._steps = Steps(
+            n,
+            streams=self._sequence(0).streams,
+            world_size=self.world_size,
+            batch_size=settings.batch_size,
+            drop_last=settings.drop_last,
+        )
+        # The largest group of a stream, in records, and about what all streams' groups hold of this rank, in bytes.
+        counts = np.diff(self._partitions)
+        self._group_span = settings.shuffle_window * int(counts.max(initial=0)) if settings.order == "block" else None
+        window = 0
+        if settings.order == "block":
+            groups = self._streams * settings.shuffle_window
+            window = groups * n * self._record_size // max(1, len(counts)) // self.world_size
+        self._prefetch_bytes = prefetch_bytes or max(_PREFETCH_BYTES, 2 * window)
+        self._pool = BufferPool(keep=self._prefetch_bytes // 4)
+
+    def _sequence(self, epoch: int) -> Sequence:
+        settings = self._settings
+        return Sequence(
+            len(self.index),
+            self._layout_order,
+            self._partitions,
+            order=settings.order,
+            seed=settings.seed,
+            epoch=epoch,
+            streams=self._streams,
+            shuffle_window=settings.shuffle_window,
+        )
+
+    def _read_epoch(self, file: RecordFile) -> EpochReader:
+        options = self._options
+        planner = UnitPlanner(
+            self.index,
+            self._sequence(self.epoch),
+            self._steps,
+            rank=self.rank,
+            world_size=self.world_size,
+            batch_size=self._settings.batch_size,
+            file_size=file.size,
+            path=file.path,
+            options=options,
+            record_size=self._record_size,
+            group_span=self._group_span,
+        )
+        prefetcher = Prefetcher(
+            planner.units(),
+            source=file,
+            pool=self._pool,
+            depth=options.depth,
+            prefetch_bytes=self._prefetch_bytes,
+            window=max(options.depth * options.read_size, 2 * options.coalesce),
+        )
+        return EpochReader(
+            index=self.index,
+            source=file,
+            prefetcher=prefetcher,
+            pool=self._pool,
+            n_steps=self._steps.n_steps,
+            verify=self._settings.verify,
+            on_error=self._job.fail,
+        )
+
+    def _end_epoch(self) -> None:
+        if self._epoch_reader is not None:
+            self._epoch_reader.close()
+            self._epoch_reader = None
+
+
+class _Job:
+    """The processes that read together: what becomes of them when one fails."""
+
+    def __init__(self, comm: Comm, *, rank: int, world_size: int, on_error: OnError) -> None:
+        self._comm = comm
+        self._rank = rank
+        self._aborts = on_error == "abort" and world_size > 1
+
+    def fail(self, error: BaseException) -> None:
+        """End all processes of the job with one message; return where there is but one, or the caller sees to it."""
+        if not self._aborts:
+            return
+        # Errors of ours say all in one line; of others' the user needs the place.
+        text = str(error) if isinstance(error, LmdbioError) else "".join(traceback.format_exception(error)).rstrip()
+        abort(self._comm, f"lmdbio: rank {self._rank}: {text}")
+
+
+def _is_peaceful(error: BaseException) -> bool:
+    """Return whether the exception is a way of ending in order."""
+    return isinstance(error, GeneratorExit) or (isinstance(error, SystemExit) and not error.code)

@@ -1,0 +1,91 @@
+"""What makes up a reader's epochs, checked, and the same on every rank."""
+
+import operator
+import socket
+from dataclasses import asdict, dataclass
+from typing import Final, Literal, TypeAlias, get_args
+
+from lmdbio.comm import Comm
+from lmdbio.reader.sequence import ORDERS, Order
+
+Io: TypeAlias = Literal["independent"]
+"""How bytes are read: each rank alone, with positioned reads from a pool of threads."""
+Verify: TypeAlias = Literal["none", "checksum"]
+"""Whether every value is compared with its stored checksum before it is handed out."""
+OnError: TypeAlias = Literal["abort", "raise"]
+"""What an error of one of several ranks leads to: the end of the job, or an exception on that rank alone."""
+DEFAULT_STREAMS: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Settings of a reader that all ranks must share.
+
+    Raises
+    ------
+    ValueError
+        If one is out of its range.
+    """
+
+    batch_size: int
+    order: Order
+    seed: int
+    drop_last: bool
+    io: Io
+    verify: Verify
+    shuffle_window: int
+    streams: int | None
+    on_error: OnError
+
+    def __post_init__(self) -> None:
+        choices: dict[str, tuple[str, ...]] = {
+            "order": ORDERS,
+            "io": get_args(Io),
+            "verify": get_args(Verify),
+            "on_error": get_args(OnError),
+        }
+        for name, known in choices.items():
+            value = getattr(self, name)
+            if value not in known:
+                raise ValueError(f"{name}: expected {' or '.join(known)}, found {value!r}")
+        operator.index(self.seed)
+        for name in ("batch_size", "shuffle_window", "streams"):
+            value = getattr(self, name)
+            if value is None and name == "streams":
+                continue
+            if operator.index(value) < 1:
+                raise ValueError(f"{name}: expected 1 or more, found {value}")
+
+
+def agree_on_settings(comm: Comm, settings: Settings) -> None:
+    """Collective. Raise ValueError on every rank if settings differ, naming the first that does."""
+    held = [asdict(settings) for settings in comm.allgather(settings)]
+    for name, value in held[0].items():
+        for rank, other in enumerate(held):
+            if other[name] != value:
+                found = f"{value!r} on rank 0, {other[name]!r} on rank {rank}"
+                raise ValueError(f"{name}: expected the same on every rank, found {found}")
+
+
+def default_streams(comm: Comm) -> int:
+    """Collective. Return 8, or the number of nodes where that is larger."""
+    return max(DEFAULT_STREAMS, len(set(comm.allgather(socket.gethostname()))))
+
+
+def ranks_of(comm: Comm, rank: int | None, world_size: int | None, *, has_comm: bool) -> tuple[int, int]:
+    """Return (rank, world size): the communicator's, or the ones given where there is none.
+
+    Raises
+    ------
+    ValueError
+        If both or half of it are given, or the rank is none of the world.
+    """
+    if rank is None and world_size is None:
+        return comm.Get_rank(), comm.Get_size()
+    if has_comm:
+        raise ValueError("rank, world_size: expected none beside a communicator, which has its own")
+    if rank is None or world_size is None:
+        raise ValueError(f"rank, world_size: expected both or neither, found {rank} and {world_size}")
+    if not 0 <= operator.index(rank) < operator.index(world_size):
+        raise ValueError(f"rank: expected 0 to {world_size - 1}, found {rank}")
+    return rank, world_size
