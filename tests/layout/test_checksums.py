@@ -1,5 +1,6 @@
 """Checksums of values are those of the bytes at their extents, however reads are cut."""
 
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -42,7 +43,7 @@ def test_a_group_spans_less_than_two_reads_or_is_one_value(extents: list[tuple[i
     lengths = np.array([length for _, length in extents], np.int64)
     bounds = plan_groups(starts.astype(np.uint64), lengths).tolist()
     assert (bounds[0], bounds[-1]) == (0, len(extents))
-    for begin, end in zip(bounds, bounds[1:], strict=False):
+    for begin, end in pairwise(bounds):
         span = int((starts + lengths)[begin:end].max()) - int(starts[begin:end].min())
         assert end - begin == 1 or span < 2000
         assert begin < end

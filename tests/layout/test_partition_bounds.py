@@ -1,5 +1,7 @@
 """Without stored bounds a partition begins where values enter another stretch of the file."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -18,9 +20,8 @@ def test_partitions_are_the_stretches_that_hold_values(offsets: list[int], size:
     bounds = cut_partitions(extents, order, partition_size=size).tolist()
     assert bounds[0] == 0
     assert bounds[-1] == len(held)
-    stretches = [
-        {(offset - 1) // size for offset in sorted(held)[a:b]} for a, b in zip(bounds, bounds[1:], strict=False)
-    ]
+    ascending = sorted(held)
+    stretches = [{(offset - 1) // size for offset in ascending[a:b]} for a, b in pairwise(bounds)]
     assert all(len(stretch) == 1 for stretch in stretches)
     assert len(stretches) == len({(offset - 1) // size for offset in held})
 
