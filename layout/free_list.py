@@ -4,6 +4,7 @@ The record's key is the transaction that freed the pages, a u64; its value is th
 descending. Source: the public sources of LMDB 0.9.36 (``mdb_freelist_save``), checked against files that it wrote.
 """
 
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -53,7 +54,7 @@ def build_free_list(free: NDArray[np.int64], *, first_page: int, page_size: int)
         If there are more free pages than one record can list, 2**29 - 2.
     """
     if len(free) == 0:
-        return EMPTY_TREE, np.zeros((0, page_size), np.uint8)
+        return replace(EMPTY_TREE, flags=DB_INTEGERKEY), np.zeros((0, page_size), np.uint8)
     ids = np.concatenate([np.array([len(free)], np.int64), np.sort(free)[::-1]]).astype("<u8").view(np.uint8)
     if len(ids) > MAX_VALUE_SIZE:
         raise ValueError(f"expected at most {MAX_VALUE_SIZE // _ID_SIZE - 1} free pages, found {len(free)}")
