@@ -147,6 +147,7 @@ def plan_database(
     align: int | None = None,
     partition_size: int | None = None,
     n_partitions: int | None = None,
+    bounds: Bounds | None = None,
 ) -> DatabasePlan:
     """Return the plan of a database that holds the records in the order given, as far as LMDB's format lets it.
 
@@ -166,6 +167,10 @@ def plan_database(
         alignment. By default 16 MiB.
     n_partitions
         Instead of ``partition_size``: number of partitions, of about equal bytes; fewer where there are fewer records.
+    bounds
+        The partitions in plan order where they are settled already, int64, shape (n_partitions + 1,), ascending from 0
+        to the number of records; whether they are of the size asked for is the caller's affair. Where leaves lie apart
+        these are the partitions of overflow pages.
 
     Raises
     ------
@@ -184,7 +189,12 @@ def plan_database(
     inline = is_inline(sizes, lengths, page_size)
     pages = np.where(inline, 0, overflow_pages(lengths, page_size))
     node_sizes = leaf_node_sizes(sizes, lengths, page_size)
-    regions = cut_together(node_sizes, pages, goal) if order is None else cut_apart(node_sizes, pages, order, goal)
+    if bounds is not None:
+        _check_bounds(bounds, len(lengths))
+    if order is None:
+        regions = cut_together(node_sizes, pages, goal, bounds)
+    else:
+        regions = cut_apart(node_sizes, pages, order, goal, bounds)
     alignment, first_pages = _align(regions, goal)
     leaf_pages = _leaf_pages(regions, first_pages)
     return DatabasePlan(
@@ -224,6 +234,11 @@ def _check_records(keys: Keys, lengths: NDArray[np.int64], *, page_size: int) ->
         raise ValueError(
             f"key {keys[int(bad[0])]!r}: expected a value of 0 to {MAX_VALUE_SIZE} bytes, found {int(lengths[bad[0]])}"
         )
+
+
+def _check_bounds(bounds: Bounds, n_records: int) -> None:
+    if len(bounds) < 1 or bounds[0] != 0 or bounds[-1] != n_records or np.any(np.diff(bounds) <= 0):
+        raise ValueError(f"bounds: expected ascending numbers from 0 to {n_records}, found others")
 
 
 def _align(regions: Regions, goal: Goal) -> tuple[int, NDArray[np.int64]]:

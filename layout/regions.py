@@ -76,7 +76,9 @@ class Regions:
     """Pages, shape (n_regions,)."""
 
 
-def cut_together(node_sizes: NDArray[np.int64], pages: NDArray[np.int64], goal: Goal) -> Regions:
+def cut_together(
+    node_sizes: NDArray[np.int64], pages: NDArray[np.int64], goal: Goal, bounds: Bounds | None = None
+) -> Regions:
     """Return regions that hold the extents and the leaves of their records, for keys that ascend in plan order.
 
     Parameters
@@ -87,9 +89,13 @@ def cut_together(node_sizes: NDArray[np.int64], pages: NDArray[np.int64], goal: 
         Overflow pages of each record, 0 for an inline value, int64, shape (n_records,).
     goal
         What partitions shall be like.
+    bounds
+        The partitions, where they are settled already.
     """
     ends = leaf_ends(node_sizes, page_size=goal.page_size)
-    if goal.n_partitions is None:
+    if bounds is not None:
+        bounds = np.asarray(bounds, np.int64)
+    elif goal.n_partitions is None:
         bounds = cut_by_size(pages, ends, partition_pages=goal.partition_size // goal.page_size)
     else:
         bounds = cut_by_count(pages * goal.page_size + node_sizes, goal.n_partitions)
@@ -99,7 +105,11 @@ def cut_together(node_sizes: NDArray[np.int64], pages: NDArray[np.int64], goal: 
 
 
 def cut_apart(
-    node_sizes: NDArray[np.int64], pages: NDArray[np.int64], key_order: NDArray[np.int64], goal: Goal
+    node_sizes: NDArray[np.int64],
+    pages: NDArray[np.int64],
+    key_order: NDArray[np.int64],
+    goal: Goal,
+    bounds: Bounds | None = None,
 ) -> Regions:
     """Return regions of extents in plan order, then regions of leaves in key order.
 
@@ -112,6 +122,8 @@ def cut_apart(
     goal
         What partitions shall be like. A count is shared between both kinds by their bytes; leaves without an inline
         value count as no partition.
+    bounds
+        The partitions of extents, where they are settled already.
     """
     n_records = len(pages)
     leaf_bounds = cut_leaves(
@@ -127,7 +139,8 @@ def cut_apart(
         cuts = cut_by_count(pages[big], n_big)
         size = align_up(-(-n_leaves // n_leaf_regions), max(1, goal.align // goal.page_size))
     # A region's records end where the next one's first extent belongs; inline records between them do not matter.
-    extents = np.concatenate([big[cuts[:-1]], np.array([n_records], np.int64)])
+    starts = big[cuts[:-1]] if bounds is None else bounds[:-1][np.diff(running_sum(pages)[bounds]) > 0]
+    extents = np.concatenate([starts, np.array([n_records], np.int64)])
     extents[0] = 0
     leaves = np.minimum(np.arange(-(-n_leaves // size) + 1, dtype=np.int64) * size, n_leaves)
     return Regions(
