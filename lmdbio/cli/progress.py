@@ -14,7 +14,7 @@ _BAR_EVERY_S = 0.2
 
 
 class Progress:
-    """A count of records and bytes on its way to a total.
+    """A count of records and bytes on its way to a total; called by what does the work.
 
     Parameters
     ----------
@@ -42,8 +42,6 @@ class Progress:
     def _reset(self, title: str, total: int | None) -> None:
         self._title = title
         self._total = total
-        self._records = 0
-        self._bytes = 0
         self._started = self._spoke = self._clock()
 
     def begin(self, title: str, total: int | None = None) -> None:
@@ -57,19 +55,17 @@ class Progress:
                 desc=title, total=total, unit=" records", file=self._stream, leave=False, mininterval=_BAR_EVERY_S
             )
 
-    def add(self, records: int, n_bytes: int) -> None:
-        """Count more records, of so many bytes together."""
-        self._records += records
-        self._bytes += n_bytes
+    def __call__(self, records: int, n_bytes: int) -> None:
+        """Show that so many records, of so many bytes together, are done by now."""
         now = self._clock()
         if self._bar is not None:
-            self._bar.set_postfix_str(format_rate(self._bytes, now - self._started), refresh=False)
-            self._bar.update(records)
+            self._bar.set_postfix_str(format_rate(n_bytes, now - self._started), refresh=False)
+            self._bar.update(records - self._bar.n)
         elif self._shown and now - self._spoke >= _LINE_EVERY_S:
             self._spoke = now
             of_total = f" of {self._total:,}" if self._total is not None else ""
-            rate = format_rate(self._bytes, now - self._started)
-            print(f"{self._title}: {self._records:,}{of_total} records, {rate}", file=self._stream, flush=True)
+            rate = format_rate(n_bytes, now - self._started)
+            print(f"{self._title}: {records:,}{of_total} records, {rate}", file=self._stream, flush=True)
 
     def close(self) -> None:
         """Take the bar off the terminal; a second call does nothing."""

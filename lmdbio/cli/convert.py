@@ -1,0 +1,195 @@
+"""``lmdbio convert`` and ``lmdbio-convert``: a data set in, a laid-out database and its index out."""
+
+import enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lmdbio.cli.failure import CommandError
+from lmdbio.cli.launch import require_one_process
+from lmdbio.cli.options import Json, PartitionSize, Quiet, Version
+from lmdbio.cli.progress import Progress
+from lmdbio.cli.sizes import format_rate, format_size, parse_size
+from lmdbio.cli.text import plural, print_json, print_line, print_table
+
+if TYPE_CHECKING:
+    from lmdbio.convert.report import DatabaseReport, Report
+
+_SKIPPED_SHOWN = 20
+
+
+class Kind(enum.StrEnum):
+    """What lies in SRC."""
+
+    IMAGENET = "imagenet"
+    FOLDER = "folder"
+
+
+class Order(enum.StrEnum):
+    """In which order records lie in the file."""
+
+    SHUFFLE = "shuffle"
+    STRATIFIED = "stratified"
+    SOURCE = "source"
+
+
+class Value(enum.StrEnum):
+    """What a value holds."""
+
+    DATUM = "datum"
+    RAW = "raw"
+
+
+class Key(enum.StrEnum):
+    """What a key says."""
+
+    NUMBER = "number"
+    PATH = "path"
+
+
+class OnError(enum.StrEnum):
+    """What becomes of a conversion that meets a bad input."""
+
+    RAISE = "raise"
+    SKIP = "skip"
+
+
+def convert(
+    kind: Annotated[Kind, typer.Argument(metavar="KIND", help="imagenet or folder.", show_default=False)],
+    src: Annotated[Path, typer.Argument(metavar="SRC", help="The data set's directory.", show_default=False)],
+    dst: Annotated[Path, typer.Argument(metavar="DST", help="The directory to make.", show_default=False)],
+    order: Annotated[Order, typer.Option(help="Order of the records in the file.")] = Order.SHUFFLE,
+    seed: Annotated[int, typer.Option(help="Seed of the order.")] = 0,
+    partition_size: PartitionSize = None,
+    partitions: Annotated[
+        int | None, typer.Option(metavar="K", min=1, help="Cut into K partitions of about equal bytes instead.")
+    ] = None,
+    align: Annotated[
+        int | None,
+        typer.Option(
+            metavar="SIZE", parser=parse_size, help="Begin partitions at multiples of this; by default 1MiB, or less."
+        ),
+    ] = None,
+    value: Annotated[Value, typer.Option(help="Caffe's Datum with image and label, or the file's bytes alone.")] = (
+        Value.DATUM
+    ),
+    key: Annotated[
+        Key, typer.Option(help="Number and path, in the order of the file, or the path alone.")
+    ] = Key.NUMBER,
+    checksum: Annotated[
+        bool, typer.Option("--checksum/--no-checksum", help="Store each record's checksum in the index.")
+    ] = True,
+    workers: Annotated[int | None, typer.Option(min=1, help="Threads; by default one per core, 8 at most.")] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what stands at DST.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be written and whether it fits; write nothing.")
+    ] = False,
+    limit: Annotated[int | None, typer.Option(min=1, help="The most records of one database.")] = None,
+    on_error: Annotated[OnError, typer.Option(help="End at the first bad input, or leave it out.")] = OnError.RAISE,
+    quiet: Quiet = False,
+    json: Json = False,
+    version: Version = False,  # noqa: ARG001  # its callback has done the work
+) -> None:
+    """Make a database and its index from a data set.
+
+    \b
+    KIND is one of
+      imagenet  train/<wnid>/*.JPEG and val/<wnid>/*.JPEG, either or both:
+                DST gets train.lmdb and val.lmdb
+      folder    a directory of class folders with images: DST is the database
+
+    Files pass through unchanged. DST appears when it is whole. Sizes take KiB, MiB, GiB; a bare number is bytes. With
+    --on-error skip, bad inputs are listed at the end and the exit status is 1.
+    """  # noqa: D301  # the escape is a backspace, which keeps the help's lines as they are
+    from lmdbio.convert import convert as make
+
+    require_one_process()
+    _check_usage(align=align, partition_size=partition_size, n_partitions=partitions)
+    with Progress(quiet=quiet) as progress:
+        report = make(
+            src,
+            dst,
+            kind=kind.value,
+            order=order.value,
+            seed=seed,
+            partition_size=partition_size,
+            n_partitions=partitions,
+            align=align,
+            value=value.value,
+            key=key.value,
+            checksum=checksum,
+            workers=workers,
+            overwrite=overwrite,
+            dry_run=dry_run,
+            limit=limit,
+            on_error=on_error.value,
+            progress=progress,
+            planned=lambda plans: progress.begin("convert", plans.records),
+        )
+    if json:
+        print_json(report.to_json())
+    elif not quiet:
+        _print(report)
+    if report.skipped:
+        first = report.skipped[0]
+        raise CommandError(
+            f"{dst}: {plural(len(report.skipped), 'input')} left out, the first: {first.path}: {first.reason}"
+        )
+
+
+def _check_usage(*, align: int | None, partition_size: int | None, n_partitions: int | None) -> None:
+    """Refuse what no database could be laid out by, before the source is looked at."""
+    import numpy as np
+
+    from lmdbio.layout.keys import Keys
+    from lmdbio.layout.plan import plan_database
+
+    nothing = Keys.from_list([]), np.empty(0, np.int64)
+    try:
+        plan_database(*nothing, align=align, partition_size=partition_size, n_partitions=n_partitions)
+    except ValueError as exc:
+        raise typer.BadParameter(str(exc)) from None
+
+
+def _print(report: "Report") -> None:
+    for database in report.databases:
+        print_table(_rows(database, dry_run=report.dry_run))
+    if not report.dry_run:
+        rate = format_rate(report.input_bytes, report.seconds)
+        print_line(
+            f"{plural(report.records, 'record')}, {format_size(report.input_bytes)} in {report.seconds:.1f} s, {rate}"
+        )
+    for bad in report.skipped[:_SKIPPED_SHOWN]:
+        print_line(f"left out: {bad.path}: {bad.reason}")
+    if len(report.skipped) > _SKIPPED_SHOWN:
+        print_line(f"left out: {len(report.skipped) - _SKIPPED_SHOWN:,} more (--json lists all)")
+
+
+def _rows(database: "DatabaseReport", *, dry_run: bool) -> list[tuple[str, str]]:
+    empty = f", {database.empty_classes:,} of them empty" if database.empty_classes else ""
+    size = f", about {format_size(database.partition_size)} each" if database.partition_size else ""
+    fell_back = " (1 MiB would cost more than 3 % of the file)" if database.align_fell_back else ""
+    holes = f", {format_size(database.hole_bytes)} of them unused for alignment" if database.hole_bytes else ""
+    rows = [
+        ("would write" if dry_run else "database", database.path),
+        ("index", database.index),
+        ("records", f"{database.records:,} of {format_size(database.input_bytes)}"),
+        ("classes", f"{database.classes:,}{empty}"),
+        ("partitions", f"{database.partitions:,}{size}, aligned to {format_size(database.align)}{fell_back}"),
+        ("file", f"{format_size(database.file_size)}{holes}"),
+        ("free space", format_size(database.free_space) if dry_run else ""),
+        (
+            "keys cut",
+            f"{database.keys_cut:,} at 511 bytes; their numbers keep them unique" if database.keys_cut else "",
+        ),
+        ("inline", _few(database.inline_records, "record", "small enough to lie in the tree's leaves")),
+        ("case", _few(database.case_collisions, "key", "equal to another save for the case of letters")),
+        ("passed over", ", ".join(f"{count:,} {what}" for what, count in database.ignored.items())),
+        ("misnamed", ", ".join(f"{count:,} {what}" for what, count in database.misnamed.items())),
+    ]
+    return [(name, text) for name, text in rows if text]
+
+
+def _few(count: int, noun: str, what: str) -> str:
+    return f"{plural(count, noun)} {what}" if count else ""
