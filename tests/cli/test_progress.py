@@ -22,9 +22,9 @@ def _run(stream: io.StringIO, *, quiet: bool = False, steps: int = 25) -> str:
     held = _Clock()
     with Progress(quiet=quiet, stream=stream, clock=held) as progress:
         progress.begin("train", 25_000)
-        for _ in range(steps):
+        for step in range(1, steps + 1):
             held.now += 1
-            progress.add(1000, 50_000_000)
+            progress(1000 * step, 50_000_000 * step)
     return stream.getvalue()
 
 
@@ -63,8 +63,8 @@ def test_a_new_beginning_counts_anew() -> None:
     stream, clock = io.StringIO(), _Clock()
     progress = Progress(quiet=False, stream=stream, clock=clock)
     progress.begin("train", 10)
-    progress.add(10, 10)
+    progress(10, 10)
     progress.begin("val")
     clock.now += 10
-    progress.add(3, 10_000_000)
+    progress(3, 10_000_000)
     assert stream.getvalue() == "val: 3 records, 1.0 MB/s\n"

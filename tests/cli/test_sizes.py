@@ -9,7 +9,7 @@ from lmdbio.cli.sizes import format_rate, format_size, parse_size
 @pytest.mark.parametrize(
     ("text", "size"),
     [
-        ("0", 0),
+        ("1", 1),
         ("4096", 4096),
         ("4096B", 4096),
         ("1KiB", 1024),
@@ -27,13 +27,15 @@ def test_a_size_is_bytes_or_a_number_with_a_binary_unit(text: str | int, size: i
     assert parse_size(text) == size
 
 
-@pytest.mark.parametrize("text", ["", "MiB", "-1", "16MB", "1KB", "1e6", "0x10", "1 2", "²", "1.5", "0.3KiB", "nan"])
+@pytest.mark.parametrize(
+    "text", ["", "0", "0MiB", "MiB", "-1", "16MB", "1KB", "1e6", "0x10", "1 2", "²", "1.5", "0.3KiB", "nan"]
+)
 def test_what_is_no_size_is_refused_by_name(text: str) -> None:
     with pytest.raises(typer.BadParameter, match="found " + repr(text).replace(".", r"\.")):
         parse_size(text)
 
 
-@given(st.integers(0, 1 << 60))
+@given(st.integers(1, 1 << 60))
 def test_a_bare_number_is_itself(number: int) -> None:
     assert parse_size(str(number)) == number
 

@@ -1,0 +1,126 @@
+"""What holds for every command: help, version, exit statuses, who talks."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.commands import BIN, MakeFolder, Run
+
+PROGRAMS = [
+    ("lmdbio-convert",),
+    ("lmdbio-index",),
+    *(("lmdbio", n) for n in ("convert", "index", "info", "get", "verify")),
+]
+FAIL = "import lmdbio.layout.path as path; path.resolve = lambda *args: {what}"
+ids = " ".join
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=ids)
+def test_every_command_has_help_with_a_line_for_each_option(run: Run, program: tuple[str, ...]) -> None:
+    text = run(*program, "--help").ok()
+    assert text.startswith("Usage: " + " ".join(program))
+    for line in text.partition("Options:")[2].splitlines():
+        if line.startswith("  -"):
+            assert len(line.split()) > 1
+
+
+def test_the_kinds_of_sources_have_a_line_each(run: Run) -> None:
+    lines = [line.split() for line in run("lmdbio-convert", "--help").ok().splitlines()]
+    assert {"imagenet", "folder"} <= {words[0] for words in lines if len(words) > 3}
+
+
+@pytest.mark.parametrize("program", ["lmdbio", "lmdbio-convert", "lmdbio-index"])
+def test_every_program_tells_its_version(run: Run, program: str) -> None:
+    assert run(program, "--version").ok().startswith("lmdbio 0.")
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("lmdbio", "nonsense"),
+        ("lmdbio", "info"),
+        ("lmdbio", "info", "x", "--nonsense"),
+        ("lmdbio-index",),
+        ("lmdbio-convert", "folder", "x"),
+        ("lmdbio-convert", "tarball", "x", "y"),
+        ("lmdbio-convert", "folder", "x", "y", "--align", "1MB"),
+        ("lmdbio-convert", "folder", "x", "y", "--align", "3000"),
+        ("lmdbio-convert", "folder", "x", "y", "--partition-size", "0"),
+        ("lmdbio-convert", "folder", "x", "y", "--partitions", "0"),
+        ("lmdbio-convert", "folder", "x", "y", "--partitions", "2", "--partition-size", "16MiB"),
+        ("lmdbio-convert", "folder", "x", "y", "--limit", "0"),
+        ("lmdbio-convert", "folder", "x", "y", "--order", "random"),
+        ("lmdbio-index", "x", "--partition-size", "0"),
+    ],
+    ids=ids,
+)
+def test_bad_usage_is_status_2_and_tells_the_usage(run: Run, args: tuple[str, ...]) -> None:
+    done = run(*args)
+    assert done.status == 2
+    assert done.out == ""
+    assert done.err.startswith("Usage: ")
+    assert "Traceback" not in done.err
+
+
+def test_no_command_at_all_gives_the_help(run: Run) -> None:
+    done = run("lmdbio")
+    assert "Commands:" in done.out + done.err
+
+
+def test_a_bug_gives_a_traceback(run: Run, database: Path) -> None:
+    done = run("lmdbio", "info", database, setup=FAIL.format(what="1 / 0"))
+    assert done.status == 1
+    assert "Traceback" in done.err
+    assert "ZeroDivisionError" in done.err
+
+
+def test_an_error_of_the_system_is_one_line_unless_it_is_a_bug(run: Run, database: Path) -> None:
+    setup = "import errno, os\ndef fail(*args): raise OSError(errno.{code}, os.strerror(errno.{code}), 'a\\nb')\n"
+    setup += "import lmdbio.layout.path as path; path.resolve = fail"
+    line = run("lmdbio", "info", database, setup=setup.format(code="EROFS")).error("lmdbio info")
+    assert line == r"a\nb: Read-only file system"
+    assert "Traceback" in run("lmdbio", "info", database, setup=setup.format(code="EBADF")).err
+
+
+def test_ctrl_c_is_status_130_and_one_line(run: Run, make_folder: MakeFolder, tmp_path: Path) -> None:
+    setup = "from lmdbio.layout.writer import DatabaseWriter as C\n"
+    setup += "C.finish = lambda *args, **kwargs: (os.kill(os.getpid(), signal.SIGINT), time.sleep(60))"
+    done = run("lmdbio-convert", "folder", make_folder(), tmp_path / "out", setup=setup)
+    assert (done.status, done.err) == (130, "lmdbio-convert: error: interrupted\n")
+    assert not list(tmp_path.glob("out*"))
+
+
+def test_a_reader_that_goes_away_is_met_with_silence(database: Path) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    for args in (["info", str(database)], ["info", "--json", str(database)], ["get", str(database), "0"]):
+        done = subprocess.run([BIN / "lmdbio", *args], stdout=writing, stderr=subprocess.PIPE, check=False, timeout=60)
+        assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, b"")
+    os.close(writing)
+
+
+def test_several_ranks_are_refused_by_what_writes_with_one_line_of_rank_0(
+    run: Run, make_folder: MakeFolder, database: Path, tmp_path: Path
+) -> None:
+    source = make_folder(name="other")
+    for args in (("lmdbio-convert", "folder", source, tmp_path / "out"), ("lmdbio-index", database)):
+        line = run(*args, PMI_RANK="0", PMI_SIZE="2").error(str(args[0]))
+        assert "expected one process, found 2 ranks" in line
+        other = run(*args, PMI_RANK="1", PMI_SIZE="2")
+        assert (other.status, other.out, other.err) == (1, "", "")
+    assert not (tmp_path / "out").exists()
+
+
+def test_of_several_ranks_one_answers(run: Run, database: Path) -> None:
+    for args in (("info", database), ("get", database, "0", "--value")):
+        assert run("lmdbio", *args, PMI_RANK="1", PMI_SIZE="2").ok() == ""
+
+
+def test_the_command_line_starts_no_mpi_and_is_quick_to_load() -> None:
+    script = "import lmdbio.cli.app, sys; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
+    assert not {"mpi4py", "numpy", "tqdm", "lmdb", "PIL"} & set(done.stdout.split())
