@@ -124,11 +124,13 @@ def cross_check(
         If the file is no database, or one that contradicts itself or is cut short (CorruptDatabaseError).
     """
     comm = comm_or_single(comm)
+    with agreement(comm):
+        path = resolve(database, index)
+        with DataFile(path.data) as file:
+            read_meta(file)  # that it is no database at all goes before that it has no index
     held = Index.open(database, index, comm=comm)
     with agreement(comm):
-        n_bytes, findings = _check_share(
-            resolve(database, index), held, comm, stock=stock, planned=planned, progress=progress
-        )
+        n_bytes, findings = _check_share(path, held, comm, stock=stock, planned=planned, progress=progress)
     findings.sort(key=_by_number)
     shares = comm.allgather((n_bytes, len(findings), findings[:max_findings]))
     kept = sorted((finding for share in shares for finding in share[2]), key=_by_number)[:max_findings]
