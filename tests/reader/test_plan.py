@@ -1,0 +1,108 @@
+"""Reads are few, large, disjoint and capped, and bring every record to the place that the plan says."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from lmdbio.reader.plan import MAX_WASTE, TASK_SIZE, ReadPlan, _plan_ranges, plan_reads
+
+Extents = tuple[NDArray[np.int64], NDArray[np.int64]]
+
+
+@st.composite
+def extents(draw: st.DrawFn) -> Extents:
+    """Draw records as a file has them (in order, with gaps), then some of them, in some order, some twice."""
+    sizes = draw(st.lists(st.tuples(st.integers(0, 300), st.integers(0, 500)), max_size=40))
+    gaps, lengths = np.array(sizes, np.int64).reshape(-1, 2).T
+    offsets = np.cumsum(gaps + lengths) - lengths
+    if len(sizes) and draw(st.booleans()):
+        taken = draw(st.lists(st.integers(0, len(sizes) - 1), max_size=40))
+        offsets, lengths = offsets[taken], lengths[taken]
+    return offsets, lengths
+
+
+def check(plan: ReadPlan, offsets: NDArray[np.int64], lengths: NDArray[np.int64], gap: int, read_size: int) -> None:
+    """Carry the plan out on a file whose bytes tell their offset, and compare."""
+    content = np.random.default_rng(0).integers(0, 256, 60_000, np.uint8)
+    buffer = np.zeros(plan.size, np.uint8)
+    filled = 0
+    for offset, length, place in zip(plan.offsets, plan.lengths, plan.places, strict=True):
+        assert 0 < length <= read_size
+        assert place == filled
+        buffer[place : place + length] = content[offset : offset + length]
+        filled += length
+    assert filled == plan.size
+    for offset, length, place in zip(offsets, lengths, plan.record_places, strict=True):
+        assert buffer[place : place + length].tobytes() == content[offset : offset + length].tobytes()
+    ends = plan.offsets + plan.lengths
+    assert (plan.offsets[1:] >= ends[:-1]).all()
+    wanted = np.zeros(len(content), bool)
+    for offset, length in zip(offsets, lengths, strict=True):
+        wanted[offset : offset + length] = True
+    assert plan.size - wanted.sum() <= MAX_WASTE * lengths.sum()
+    assert plan.record_lengths.tolist() == lengths.tolist()
+
+
+@given(extents(), st.integers(0, 400), st.sampled_from([64, 100, 256, 5000]))
+def test_every_record_lands_where_the_plan_says(drawn: Extents, gap: int, read_size: int) -> None:
+    check(plan_reads(*drawn, gap=gap, read_size=read_size), *drawn, gap, read_size)
+
+
+@given(extents(), st.integers(0, 400), st.sampled_from([64, 256, 5000]))
+def test_the_fast_way_is_the_general_one(drawn: Extents, gap: int, read_size: int) -> None:
+    offsets, lengths = drawn
+    fast, general = plan_reads(*drawn, gap=gap, read_size=read_size), _plan_ranges(offsets, lengths, gap, read_size)
+    for name in ("offsets", "lengths", "places", "tasks", "record_lengths"):
+        assert getattr(fast, name).tolist() == getattr(general, name).tolist()
+    has_bytes = lengths > 0
+    assert fast.record_places[has_bytes].tolist() == general.record_places[has_bytes].tolist()
+
+
+def test_adjacent_records_are_one_read_and_a_wide_gap_parts_them() -> None:
+    offsets, lengths = np.array([0, 100, 1000, 1200]), np.array([100, 100, 150, 100])
+    near = plan_reads(offsets, lengths, gap=50, read_size=4096)
+    assert (near.offsets.tolist(), near.lengths.tolist()) == ([0, 1000], [200, 300])
+    assert near.record_places.tolist() == [0, 100, 200, 400]
+    assert plan_reads(offsets, lengths, gap=800, read_size=4096).lengths.tolist() == [1300]
+
+
+def test_a_range_over_the_cap_is_cut_at_multiples_of_it() -> None:
+    plan = plan_reads(np.array([1000]), np.array([10_000]), gap=0, read_size=4096)
+    assert plan.offsets.tolist() == [1000, 4096, 8192]
+    assert (plan.offsets + plan.lengths).tolist() == [4096, 8192, 11_000]
+
+
+def test_a_range_within_the_cap_is_never_cut() -> None:
+    assert plan_reads(np.array([4000]), np.array([4096]), gap=0, read_size=4096).lengths.tolist() == [4096]
+
+
+def test_small_records_far_apart_do_not_drag_all_of_the_file_in() -> None:
+    offsets = np.arange(1000) * 5000
+    plan = plan_reads(offsets, np.full(1000, 10), gap=64 << 10, read_size=1 << 20)
+    assert len(plan.offsets) == 1000
+    assert plan.size == 10_000
+
+
+def test_the_smallest_gaps_are_merged_first() -> None:
+    offsets, lengths = np.array([0, 120, 400, 1000]), np.array([100, 100, 100, 100])
+    plan = plan_reads(offsets, lengths, gap=4096, read_size=4096)
+    assert len(plan.offsets) == 1  # 20 + 180 + 500 wasted, 3 x 400 allowed
+    offsets = np.array([0, 120, 400, 2500])
+    assert plan_reads(offsets, lengths, gap=4096, read_size=4096).offsets.tolist() == [0, 2500]
+
+
+def test_small_reads_are_handed_out_together() -> None:
+    offsets = np.arange(64) * (1 << 20)
+    plan = plan_reads(offsets, np.full(64, 16 << 10), gap=0, read_size=1 << 20)
+    assert np.diff(plan.tasks).tolist() == [TASK_SIZE // (16 << 10)] * 8
+    large = plan_reads(offsets, np.full(64, 1 << 19), gap=0, read_size=1 << 20)
+    assert large.n_tasks == 64
+
+
+@pytest.mark.parametrize("lengths", [[], [0], [0, 0]])
+def test_records_without_bytes_need_no_read(lengths: list[int]) -> None:
+    plan = plan_reads(np.full(len(lengths), 7), np.array(lengths, np.int64), gap=0, read_size=4096)
+    assert (plan.size, plan.n_tasks, len(plan.offsets)) == (0, 0, 0)
+    assert plan.record_places.tolist() == [0] * len(lengths)

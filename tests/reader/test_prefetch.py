@@ -1,0 +1,232 @@
+"""Units arrive in order and whole, ahead of need but no further than is allowed; threads end, buffers come back."""
+
+import gc
+import threading
+import time
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lmdbio.errors import ReadError
+from lmdbio.reader.plan import plan_reads
+from lmdbio.reader.pool import BufferPool
+from lmdbio.reader.prefetch import Prefetcher
+from lmdbio.reader.unit import Unit
+from tests.reader.sources import FakeSource
+
+CONTENT = np.random.default_rng(0).bytes(4 << 20)
+SIZE = 1 << 16
+N_UNITS = len(CONTENT) // SIZE
+
+
+def make_unit(step: int, offset: int, length: int, *, read_size: int = 1 << 14) -> Unit:
+    offsets, lengths = np.array([offset]), np.array([length])
+    plan = plan_reads(offsets, lengths, gap=0, read_size=read_size)
+    return Unit(step, np.array([0, 1]), np.zeros(1, np.int64), np.array([step]), offsets, plan)
+
+
+def units(n_units: int = N_UNITS) -> Iterator[Unit]:
+    return (make_unit(step, step * SIZE, SIZE) for step in range(n_units))
+
+
+def make_prefetcher(source: FakeSource, *, n_units: int = N_UNITS, **options: int) -> Prefetcher:
+    settings = {"depth": 4, "prefetch_bytes": 8 * SIZE, "window": 2 * SIZE} | options
+    return Prefetcher(units(n_units), source=source, pool=BufferPool(keep=1 << 22), **settings)
+
+
+def drain(prefetcher: Prefetcher) -> list[bytes]:
+    taken = []
+    while prefetcher.peek() is not None:
+        load = prefetcher.take()
+        if load.error is not None:
+            raise load.error
+        taken.append(load.buffer.tobytes())
+        prefetcher.give_back(load)
+    return taken
+
+
+def whole(n_units: int = N_UNITS) -> list[bytes]:
+    return [CONTENT[start : start + SIZE] for start in range(0, n_units * SIZE, SIZE)]
+
+
+def n_reading_threads() -> int:
+    return sum(thread.name == "lmdbio-read" for thread in threading.enumerate())
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 3 << 20), st.integers(0, 1 << 18)), max_size=30),
+    st.integers(1, 8),
+    st.sampled_from([1, 1 << 16, 1 << 20]),
+    st.sampled_from(["cached", "cold", "mixed", "unknown"]),
+)
+def test_units_arrive_in_order_and_whole(
+    extents: list[tuple[int, int]], depth: int, prefetch_bytes: int, state: str
+) -> None:
+    cached = {"cached": lambda _: True, "cold": lambda _: False, "mixed": lambda at: at % 3 > 0, "unknown": None}[state]
+    planned = (make_unit(step, *extent) for step, extent in enumerate(extents))
+    prefetcher = Prefetcher(
+        planned,
+        source=FakeSource(CONTENT, cached=cached),
+        pool=BufferPool(keep=1 << 20),
+        depth=depth,
+        prefetch_bytes=prefetch_bytes,
+        window=1 << 16,
+    )
+    assert drain(prefetcher) == [CONTENT[offset : offset + length] for offset, length in extents]
+    prefetcher.close()
+    assert n_reading_threads() == 0
+
+
+def test_what_is_in_memory_is_read_by_the_consumer_alone() -> None:
+    source = FakeSource(CONTENT, cached=lambda _: True)
+    prefetcher = make_prefetcher(source)
+    assert drain(prefetcher) == whole()
+    assert (prefetcher.window, n_reading_threads(), source.waits) == (0, 0, [])
+
+
+def test_buffers_of_cached_units_are_used_again_at_once() -> None:
+    pool = BufferPool(keep=1 << 22)
+    prefetcher = Prefetcher(
+        units(), source=FakeSource(CONTENT, cached=lambda _: True), pool=pool, depth=2, prefetch_bytes=1 << 22, window=1
+    )
+    places = set()
+    while prefetcher.peek() is not None:
+        load = prefetcher.take()
+        places.add(load.buffer.__array_interface__["data"][0])
+        prefetcher.give_back(load)
+    assert len(places) == 1
+
+
+def test_reads_that_wait_are_in_flight_together() -> None:
+    source = FakeSource(CONTENT, delay_s=0.002)
+    prefetcher = make_prefetcher(source, depth=4)
+    assert drain(prefetcher) == whole()
+    assert source.most_in_flight >= 4
+    assert source.most_in_flight <= 5  # the consumer reads, too, when it has to wait
+    assert sorted(source.waits) == [(offset, 1 << 14) for offset in range(0, len(CONTENT), 1 << 14)]
+    prefetcher.close()
+
+
+def test_the_window_grows_while_the_consumer_waits() -> None:
+    prefetcher = make_prefetcher(FakeSource(CONTENT, delay_s=0.002), depth=8, window=SIZE, prefetch_bytes=6 * SIZE)
+    drain(prefetcher)
+    assert SIZE < prefetcher.window <= 6 * SIZE
+    prefetcher.close()
+
+
+def test_a_slow_consumer_does_not_widen_the_window() -> None:
+    prefetcher = make_prefetcher(FakeSource(CONTENT), n_units=12)
+    for _ in range(3):
+        prefetcher.give_back(prefetcher.take())
+    window = prefetcher.window
+    while prefetcher.peek() is not None:
+        time.sleep(0.02)
+        prefetcher.give_back(prefetcher.take())
+    assert prefetcher.window == window
+    prefetcher.close()
+
+
+def test_no_more_is_held_than_allowed() -> None:
+    source = FakeSource(CONTENT)
+    prefetcher = make_prefetcher(source, prefetch_bytes=3 * SIZE, window=8 * SIZE)
+    held = [prefetcher.take()]
+    time.sleep(0.1)
+    assert sum(length for _, length in source.waits) == 3 * SIZE
+    held.append(prefetcher.take())
+    held.append(prefetcher.take())
+    held.append(prefetcher.take())  # what is needed is read even if it is more
+    time.sleep(0.05)
+    assert sum(length for _, length in source.waits) == 4 * SIZE
+    prefetcher.close()
+
+
+def test_the_window_closes_when_all_is_in_memory_again() -> None:
+    is_cold = [True]
+    source = FakeSource(CONTENT, cached=lambda _: not is_cold[0])
+    prefetcher = make_prefetcher(source)
+    for _ in range(4):
+        prefetcher.give_back(prefetcher.take())
+    assert prefetcher.window > 0
+    is_cold[0] = False
+    drain(prefetcher)
+    assert prefetcher.window == 0
+    prefetcher.close()
+
+
+def test_an_error_comes_with_its_unit_and_not_before() -> None:
+    source = FakeSource(CONTENT, broken=5 * SIZE + 100)
+    prefetcher = make_prefetcher(source)
+    for step in range(5):
+        load = prefetcher.take()
+        assert (load.error, load.buffer.tobytes()) == (None, whole()[step])
+        prefetcher.give_back(load)
+    error = prefetcher.take().error
+    assert isinstance(error, ReadError)
+    assert error.offset <= 5 * SIZE + 100 < error.offset + error.length
+    prefetcher.close()
+
+
+def test_an_error_of_planning_comes_after_the_units_before_it() -> None:
+    def planned() -> Iterator[Unit]:
+        yield from units(5)
+        raise ReadError("fake", 1, 2, "beyond the end")
+
+    for cached in (lambda _: True, lambda _: False):
+        source = FakeSource(CONTENT, cached=cached)
+        prefetcher = Prefetcher(
+            planned(), source=source, pool=BufferPool(keep=0), depth=3, prefetch_bytes=1 << 20, window=1 << 20
+        )
+        for _ in range(5):
+            prefetcher.peek()
+            assert prefetcher.take().error is None
+        with pytest.raises(ReadError, match="beyond the end"):
+            prefetcher.peek()
+        prefetcher.close()
+
+
+def test_closing_waits_for_reads_in_flight_and_ends_the_threads() -> None:
+    source = FakeSource(CONTENT, delay_s=0.05)
+    prefetcher = make_prefetcher(source)
+    prefetcher.take()
+    prefetcher.close()
+    n_reads = len(source.waits)
+    assert n_reading_threads() == 0
+    time.sleep(0.06)
+    assert len(source.waits) == n_reads
+    prefetcher.close()
+
+
+def test_threads_that_wait_hold_no_buffer() -> None:
+    pool = BufferPool(keep=1 << 24)
+    prefetcher = Prefetcher(
+        units(6), source=FakeSource(CONTENT), pool=pool, depth=4, prefetch_bytes=1 << 22, window=1 << 22
+    )
+    drain(prefetcher)
+    gc.collect()
+    time.sleep(0.05)
+    n_buffers = pool.free_size // SIZE
+    held = [pool.take(SIZE) for _ in range(n_buffers)]
+    assert (pool.free_size, len(held)) == (0, n_buffers)
+    assert n_buffers >= 1
+    prefetcher.close()
+
+
+def test_an_abandoned_prefetcher_ends_its_threads() -> None:
+    prefetcher = make_prefetcher(FakeSource(CONTENT, delay_s=0.001))
+    prefetcher.take()
+    prefetcher.abandon()
+    for _ in range(100):
+        if n_reading_threads() == 0:
+            break
+        time.sleep(0.02)
+    assert n_reading_threads() == 0
+
+
+def test_taking_after_the_last_unit_is_an_index_error() -> None:
+    prefetcher = make_prefetcher(FakeSource(CONTENT), n_units=0)
+    assert prefetcher.peek() is None
+    with pytest.raises(IndexError, match="found the end of the epoch"):
+        prefetcher.take()

@@ -1,0 +1,69 @@
+"""Settings out of their range are refused by name; ranks that differ are told."""
+
+import pytest
+
+from lmdbio.comm import SingleProcess
+from lmdbio.reader.settings import Settings, agree_on_settings, default_streams, ranks_of
+
+GOOD = {
+    "batch_size": 1,
+    "order": "block",
+    "seed": 0,
+    "drop_last": False,
+    "io": "independent",
+    "verify": "none",
+    "shuffle_window": 4,
+    "streams": None,
+    "on_error": "abort",
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("order", "random", "order: expected sequential or block or global, found 'random'"),
+        ("io", "mapped", "io: expected independent, found 'mapped'"),
+        ("verify", True, "verify: expected none or checksum, found True"),
+        ("on_error", "ignore", "on_error: expected abort or raise"),
+        ("batch_size", 0, "batch_size: expected 1 or more, found 0"),
+        ("shuffle_window", -1, "shuffle_window: expected 1 or more"),
+        ("streams", 0, "streams: expected 1 or more, found 0"),
+    ],
+)
+def test_a_setting_out_of_range_is_named(name: str, value: object, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Settings(**(GOOD | {name: value}))
+
+
+@pytest.mark.parametrize("name", ["seed", "batch_size"])
+def test_a_number_must_be_whole(name: str) -> None:
+    with pytest.raises(TypeError):
+        Settings(**(GOOD | {name: 1.5}))
+
+
+def test_ranks_that_differ_are_told_on_every_rank() -> None:
+    class TwoRanks(SingleProcess):
+        def allgather(self, sendobj: object) -> list[object]:
+            return [Settings(**GOOD), Settings(**(GOOD | {"batch_size": 2}))]
+
+    with pytest.raises(ValueError, match="batch_size: expected the same on every rank, found 1 on rank 0, 2 on rank 1"):
+        agree_on_settings(TwoRanks(), Settings(**GOOD))
+    agree_on_settings(SingleProcess(), Settings(**GOOD))
+
+
+def test_streams_are_eight_or_the_nodes_if_more() -> None:
+    class ManyNodes(SingleProcess):
+        def allgather(self, sendobj: object) -> list[object]:
+            return [f"node{rank // 2}" for rank in range(24)]
+
+    assert default_streams(SingleProcess()) == 8
+    assert default_streams(ManyNodes()) == 12
+
+
+def test_ranks_come_from_the_communicator_or_the_caller() -> None:
+    one = SingleProcess()
+    assert ranks_of(one, None, None, has_comm=False) == (0, 1)
+    assert ranks_of(one, 3, 4, has_comm=False) == (3, 4)
+    for rank, world_size, has_comm in [(0, 1, True), (0, None, False), (None, 2, False), (2, 2, False), (-1, 2, False)]:
+        with pytest.raises(ValueError, match="rank"):
+            ranks_of(one, rank, world_size, has_comm=has_comm)
