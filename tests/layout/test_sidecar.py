@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import stat
 from pathlib import Path
 from typing import Any
@@ -90,6 +91,20 @@ def test_a_missing_directory_is_one_clear_error_and_leaves_nothing(tmp_path: Pat
         sidecar.write(tmp_path / "none" / "x.index", {}, "{}")
     assert "\n" not in str(error.value)
     assert os.listdir(tmp_path) == []
+
+
+def test_a_write_that_the_system_stops_is_one_clear_error_and_leaves_nothing(tmp_path: Path) -> None:
+    sidecar.write(tmp_path / "x.index", {"a": np.zeros(3, np.uint8)}, "old")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))
+    try:
+        with pytest.raises(TargetError, match=r"x.index: expected to write the index, found: .*too large") as error:
+            sidecar.write(tmp_path / "x.index", {"a": np.zeros(1 << 20, np.uint8)}, "new")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert "\n" not in str(error.value)
+    assert os.listdir(tmp_path) == ["x.index"]
+    assert sidecar.parse(sidecar.read(tmp_path / "x.index"), path="x")[1] == "old"
 
 
 def test_a_missing_sidecar_is_named(tmp_path: Path) -> None:
