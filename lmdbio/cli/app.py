@@ -44,11 +44,23 @@ P = ParamSpec("P")
 
 def run(program: str) -> NoReturn:
     """Run one of the three programs with the process's arguments, and end the process."""
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):  # a name that the terminal cannot show must not end the run
-            stream.reconfigure(errors="backslashreplace")
+    _prepare_streams()
     application(program)(prog_name=program)
     sys.exit(0)
+
+
+def _prepare_streams() -> None:
+    """Give the process a standard output and error that take anything."""
+    for descriptor, name in ((1, "stdout"), (2, "stderr")):
+        stream = getattr(sys, name)
+        if stream is None:  # closed by who started us; the next file opened must not take its number
+            null = os.open(os.devnull, os.O_WRONLY)
+            if null != descriptor:
+                os.dup2(null, descriptor)
+            stream = open(descriptor, "w", closefd=False)  # noqa: SIM115  # lasts as long as the process
+            setattr(sys, name, stream)
+        if hasattr(stream, "reconfigure"):  # a name that the terminal cannot show must not end the run
+            stream.reconfigure(errors="backslashreplace")
 
 
 def application(program: str) -> typer.Typer:

@@ -103,6 +103,20 @@ def test_a_reader_that_goes_away_is_met_with_silence(database: Path) -> None:
     os.close(writing)
 
 
+def test_closed_and_full_outputs_end_no_command_in_a_traceback(database: Path) -> None:
+    for args in (f"info {database}", f"info --json {database}", f"get {database} 0"):
+        for redirection, status in ((">&-", 0), ("2>&-", 0), (">&- 2>&-", 0), ("> /dev/full", 1)):
+            done = subprocess.run(f"{BIN}/lmdbio {args} {redirection}", shell=True, capture_output=True, timeout=60)
+            assert done.returncode == status, (args, redirection, done.stderr)
+            assert done.stderr.count(b"\n") == status
+            assert b"Traceback" not in done.stderr
+
+
+def test_with_standard_error_closed_an_error_does_not_go_to_the_output(tmp_path: Path) -> None:
+    done = subprocess.run(f"{BIN}/lmdbio info {tmp_path} 2>&-", shell=True, capture_output=True, timeout=60)
+    assert (done.returncode, done.stdout) == (1, b"")
+
+
 def test_several_ranks_are_refused_by_what_writes_with_one_line_of_rank_0(
     run: Run, make_folder: MakeFolder, database: Path, tmp_path: Path
 ) -> None:
