@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from lmdbio.convert.arrangement import arrange
 from lmdbio.convert.job import Job
-from lmdbio.convert.options import ON_ERROR, Options, at_least_one, default_workers, one_of
+from lmdbio.convert.options import DEFAULT_WORKERS, ON_ERROR, Options, at_least_one, one_of
 from lmdbio.convert.planning import plan_conversion
 from lmdbio.convert.report import Report
 from lmdbio.convert.source import Source
@@ -68,7 +68,7 @@ def convert(
     checksum
         Whether the sidecar holds each record's checksum.
     workers
-        Threads that read and write; one per core by default, 8 at most.
+        Threads that read files; 8 by default. More help where each file takes long to open, as on a network.
     overwrite
         Whether a database that stands at the target is replaced.
     dry_run
@@ -98,7 +98,7 @@ def convert(
     one_of("on_error", on_error, ON_ERROR)
     at_least_one("workers", workers)
     root, skip = os.fsencode(source), on_error == "skip"
-    n_threads = default_workers() if workers is None else workers
+    n_threads = DEFAULT_WORKERS if workers is None else workers
     arrangement = arrange(root, os.fsdecode(dst), kind, overwrite=overwrite)
     arrangement.check()
     with ExitStack() as stack:

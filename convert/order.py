@@ -1,11 +1,9 @@
-"""The order in which inputs become records. Pure: no I/O.
+"""Which inputs are taken, and the shuffled order. Pure: no I/O.
 
-Everything seeded here comes from :class:`lmdbio.layout.permutation.Permutation` and from one hash, never from numpy's
-random streams, which may change from release to release.
+What is seeded comes from :class:`lmdbio.layout.permutation.Permutation`, never from numpy's random streams, which may
+change from release to release.
 """
 
-import hashlib
-from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -14,8 +12,6 @@ from numpy.typing import NDArray
 from lmdbio.layout.permutation import Permutation
 
 PURPOSE: Final = "layout"
-_CLASS_PURPOSE: Final = "layout-class"
-_PARTITION_PURPOSE: Final = "layout-partition"
 
 
 def spread(n_inputs: int, limit: int | None) -> NDArray[np.int64]:
@@ -35,46 +31,3 @@ def spread(n_inputs: int, limit: int | None) -> NDArray[np.int64]:
 def shuffled(n_records: int, *, seed: int) -> NDArray[np.int64]:
     """Return one seeded shuffle of ``0 .. n_records-1``, int64, shape (n_records,)."""
     return Permutation(n_records, seed=seed, purpose=PURPOSE)(np.arange(n_records, dtype=np.int64))
-
-
-def interleaved(labels: NDArray[np.int64], *, seed: int) -> NDArray[np.int64]:
-    """Return an order in which every stretch holds each class in its share, int64, shape (n_records,).
-
-    The j-th record (shuffled within its class) of the n_c of class c sorts at ``(j + u_c) / n_c``, where u_c is seeded
-    in [0, 1).
-    """
-    by_class = np.argsort(labels, kind="stable")
-    classes, starts = np.unique(labels[by_class], return_index=True)
-    bounds = np.append(starts, len(labels))
-    order = np.empty(len(labels), np.int64)
-    places = np.empty(len(labels), np.float64)
-    for label, start, stop in zip(classes.tolist(), bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
-        count = stop - start
-        within = np.arange(count, dtype=np.int64)
-        permutation = Permutation(count, seed=seed, purpose=_CLASS_PURPOSE, numbers=(label,))
-        order[start:stop] = by_class[start:stop][permutation(within)]
-        places[start:stop] = (within + _fraction(seed, label)) / count
-    return order[np.argsort(places, kind="stable")]
-
-
-def shuffled_within(order: NDArray[np.int64], bounds: NDArray[np.int64], *, seed: int) -> NDArray[np.int64]:
-    """Return the order with each partition's records shuffled among themselves, int64, shape (n_records,).
-
-    Parameters
-    ----------
-    order
-        Numbers in any order, int64, shape (n_records,).
-    bounds
-        The partitions, int64, shape (n_partitions + 1,).
-    """
-    result = np.empty_like(order)
-    for partition, (start, stop) in enumerate(pairwise(bounds.tolist())):
-        permutation = Permutation(stop - start, seed=seed, purpose=_PARTITION_PURPOSE, numbers=(partition,))
-        result[start:stop] = order[start:stop][permutation(np.arange(stop - start, dtype=np.int64))]
-    return result
-
-
-def _fraction(seed: int, label: int) -> float:
-    """Return a number in [0, 1) that the seed and the class decide, a multiple of 2^-53."""
-    digest = hashlib.blake2b(f"lmdbio stratified\n{seed}\n{label}\n".encode(), digest_size=8).digest()
-    return (int.from_bytes(digest, "little") >> 11) / (1 << 53)

@@ -7,9 +7,11 @@ from numpy.typing import NDArray
 
 from lmdbio.convert.naming import case_collisions, numbered_keys, path_keys
 from lmdbio.convert.options import Options
-from lmdbio.convert.order import interleaved, shuffled, shuffled_within, spread
+from lmdbio.convert.order import shuffled, spread
 from lmdbio.convert.source import Inputs
+from lmdbio.convert.stratify import PageNeeds, cut_and_shuffle, interleaved, shuffled_within
 from lmdbio.layout.datum import value_lengths
+from lmdbio.layout.page import is_inline, leaf_node_sizes, overflow_pages
 from lmdbio.layout.plan import DatabasePlan, plan_database
 
 
@@ -38,21 +40,37 @@ def plan_conversion(inputs: Inputs, options: Options) -> ConversionPlan:
         If an option does not fit the planner; see :func:`lmdbio.layout.plan.plan_database`.
     """
     taken = spread(len(inputs), options.limit)
-    if options.order == "shuffle":
-        return _plan(inputs, taken[shuffled(len(taken), seed=options.seed)], options)
     if options.order == "source":
         return _plan(inputs, taken, options)
-    numbers = taken[interleaved(inputs.labels[taken], seed=options.seed)]
-    plan = _plan(inputs, numbers, options)
-    return _plan(inputs, shuffled_within(numbers, partition_bounds(plan.database), seed=options.seed), options)
+    if options.order == "shuffle":
+        return _plan(inputs, taken[shuffled(len(taken), seed=options.seed)], options)
+    return _plan_stratified(inputs, taken[interleaved(inputs.labels[taken], seed=options.seed)], options)
 
 
-def partition_bounds(plan: DatabasePlan) -> NDArray[np.int64]:
-    """Return which records, in plan order, share a partition, int64, shape (n_groups + 1,)."""
-    return np.unique(plan.region_records_bounds)
+def _plan_stratified(inputs: Inputs, numbers: NDArray[np.int64], options: Options) -> ConversionPlan:
+    """Return the plan of interleaved inputs, shuffled within the partitions into which they are cut."""
+    before = _plan(inputs, numbers, options)
+    database = before.database
+    if options.key == "number" and options.n_partitions is None:
+        order, bounds = cut_and_shuffle(
+            _page_needs(database), partition_pages=database.partition_size // database.page_size, seed=options.seed
+        )
+        return _plan(inputs, numbers[order], options, bounds=bounds)
+    bounds = np.unique(database.region_records_bounds)
+    # Partitions of equal bytes, or of overflow pages alone: no shuffle within them changes their size.
+    return _plan(inputs, shuffled_within(numbers, bounds, seed=options.seed), options, bounds=bounds)
 
 
-def _plan(inputs: Inputs, numbers: NDArray[np.int64], options: Options) -> ConversionPlan:
+def _page_needs(plan: DatabasePlan) -> PageNeeds:
+    sizes = plan.keys.sizes
+    inline = is_inline(sizes, plan.lengths, plan.page_size)
+    pages = np.where(inline, 0, overflow_pages(plan.lengths, plan.page_size))
+    return PageNeeds(pages, leaf_node_sizes(sizes, plan.lengths, plan.page_size), plan.page_size)
+
+
+def _plan(
+    inputs: Inputs, numbers: NDArray[np.int64], options: Options, *, bounds: NDArray[np.int64] | None = None
+) -> ConversionPlan:
     if options.key == "number":
         keys, n_cut = numbered_keys(inputs.paths, numbers)
         n_collisions = 0
@@ -66,5 +84,6 @@ def _plan(inputs: Inputs, numbers: NDArray[np.int64], options: Options) -> Conve
         align=options.align,
         partition_size=options.partition_size,
         n_partitions=options.n_partitions,
+        bounds=bounds,
     )
     return ConversionPlan(numbers, database, n_cut, n_collisions)

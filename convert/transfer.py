@@ -1,10 +1,18 @@
-"""Inputs into a database's pages: threads that each read the files of one region and hand them to the writer."""
+"""Inputs into a database's pages: many threads read files ahead, two hand them to the writer region by region.
+
+So the number of files in flight depends neither on how many partitions there are nor on how the file is written, and
+what is held in memory does not grow with the number of threads.
+"""
 
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
 
 from lmdbio.convert.image_format import HEAD_SIZE, FormatCount
 from lmdbio.convert.planning import ConversionPlan
@@ -15,6 +23,15 @@ from lmdbio.layout.writer import DatabaseWriter, Value
 
 SKIP_HINT: Final = "--on-error skip leaves such files out"
 _REPORT_EVERY_S: Final = 0.1
+
+_N_WRITING: Final = 2
+"""Regions written at the same time: one is filled while the other waits for its last writes."""
+_AHEAD_SIZE: Final = 24 << 20
+"""Bytes that are read ahead for each region that is being written."""
+_BATCH_SIZE: Final = 256 << 10
+"""Bytes that one thread reads at a time, so that small files do not cost a hand-over each."""
+_BATCH_COUNT: Final = 32
+"""The most files that one thread reads at a time."""
 
 
 class Stopped(Exception):  # noqa: N818  # no error of its own: another thread's error ends this one's work
@@ -101,38 +118,64 @@ class Transfer:
         """
         regions = iter(range(self._plan.database.n_regions))
         lock = threading.Lock()
-        with ThreadPoolExecutor(workers, thread_name_prefix="lmdbio-convert") as pool:
+        with (
+            ThreadPoolExecutor(workers, "lmdbio-read") as readers,
+            ThreadPoolExecutor(min(workers, _N_WRITING), "lmdbio-convert") as writing,
+        ):
             try:
-                futures = [pool.submit(self._work, writer, regions, lock) for _ in range(workers)]
+                futures = [
+                    writing.submit(self._work, writer, regions, lock, readers) for _ in range(min(workers, _N_WRITING))
+                ]
                 wait(futures, return_when=FIRST_EXCEPTION)
             finally:
-                # Does nothing where all is done; after an error or an interrupt the others stop at their next input.
+                # Does nothing where all is done; after an error or an interrupt all stop at their next batch.
                 self._stop.set()
         errors = [error for error in (future.exception() for future in futures) if error is not None]
         for error in errors:
             if not isinstance(error, Stopped):
                 raise error
 
-    def _work(self, writer: DatabaseWriter, regions: Iterator[int], lock: threading.Lock) -> None:
+    def _work(
+        self, writer: DatabaseWriter, regions: Iterator[int], lock: threading.Lock, readers: ThreadPoolExecutor
+    ) -> None:
+        """Write regions until none is left."""
         while True:
             with lock:
                 region = next(regions, None)
             if region is None:
                 return
-            writer.write_region(region, self._values(region))
+            writer.write_region(region, self._values(region, readers))
 
-    def _values(self, region: int) -> Iterator[Value | None]:
-        """Yield the value of each record of a region, None for one that is left out."""
+    def _values(self, region: int, readers: ThreadPoolExecutor) -> Iterator[Value | None]:
+        """Yield the value of each record of a region, None for one that is left out, while others read ahead."""
         records = self._plan.database.region_records(region)
-        numbers = self._plan.numbers[records]
-        inputs = self._source.inputs
+        sizes = self._source.inputs.sizes[self._plan.numbers[records]]
+        waiting: deque[tuple[Future[list[Value | None]], int]] = deque()
+        held = 0
+        for batch, size in zip(*cut_batches(records, sizes), strict=True):
+            while waiting and held + size > _AHEAD_SIZE:
+                held -= waiting[0][1]
+                yield from self._await(*waiting.popleft())
+            waiting.append((readers.submit(self._read_batch, batch), size))
+            held += size
+        while waiting:
+            yield from self._await(*waiting.popleft())
+
+    def _await(self, batch: "Future[list[Value | None]]", size: int) -> list[Value | None]:
+        values = batch.result()
+        self._progress.add(len(values), size)
+        return values
+
+    def _read_batch(self, records: NDArray[np.int64]) -> list[Value | None]:
+        if self._stop.is_set():
+            raise Stopped
+        inputs, numbers = self._source.inputs, self._plan.numbers[records]
         facts = (records, numbers, inputs.sizes[numbers], inputs.labels[numbers])
-        for record, number, size, label in zip(*(fact.tolist() for fact in facts), strict=True):
-            if self._stop.is_set():
-                raise Stopped
-            content = self._read(record, number)
-            self._progress.add(1, size)
-            yield None if content is None else self._value(content, number, size, label)
+        return [self._read_value(*each) for each in zip(*(fact.tolist() for fact in facts), strict=True)]
+
+    def _read_value(self, record: int, number: int, size: int, label: int) -> Value | None:
+        content = self._read(record, number)
+        return None if content is None else self._value(content, number, size, label)
 
     def _read(self, record: int, number: int) -> Content | None:
         try:
@@ -163,3 +206,22 @@ class Transfer:
         except InputFault as exc:
             raise SourceError(f"{self._source.shown(number)}: {exc}: let it rest, and convert again") from exc
         yield after
+
+
+def cut_batches(records: NDArray[np.int64], sizes: NDArray[np.int64]) -> tuple[list[NDArray[np.int64]], list[int]]:
+    """Return records in batches for one thread each, and the bytes of each batch.
+
+    Parameters
+    ----------
+    records
+        Record numbers, int64, shape (n_records,).
+    sizes
+        Bytes of their inputs, int64, shape (n_records,).
+    """
+    if not len(records):
+        return [], []
+    before = np.cumsum(sizes) - sizes
+    # A batch ends where the bytes before it pass a multiple of its size, and at a multiple of its count.
+    steps = (np.diff(before // _BATCH_SIZE) != 0) | (np.diff(np.arange(len(records)) // _BATCH_COUNT) != 0)
+    starts = np.concatenate([[0], np.flatnonzero(steps) + 1])
+    return np.split(records, starts[1:]), np.add.reduceat(sizes, starts).tolist()

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from lmdbio.convert.options import Options, default_workers
+from lmdbio.convert.options import Options
 
 DEFAULTS: dict[str, Any] = {
     "kind": "folder",
@@ -55,7 +55,3 @@ def test_the_description_names_what_shaped_the_database_and_no_more() -> None:
 def test_a_datum_holds_less_than_a_raw_value() -> None:
     assert Options(**DEFAULTS).max_input_size == (1 << 31) - 1 - 64
     assert Options(**{**DEFAULTS, "value": "raw"}).max_input_size == (1 << 32) - 1
-
-
-def test_workers_by_default_are_few() -> None:
-    assert 1 <= default_workers() <= 8

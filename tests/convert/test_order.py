@@ -1,10 +1,8 @@
-from itertools import pairwise
-
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmdbio.convert.order import interleaved, shuffled, shuffled_within, spread
+from lmdbio.convert.order import shuffled, spread
 
 seeds = st.integers(0, 2**64 - 1)
 
@@ -28,33 +26,3 @@ def test_a_shuffle_is_a_permutation_that_the_seed_decides(n_records: int, seed: 
 
 def test_seeds_shuffle_differently() -> None:
     assert not np.array_equal(shuffled(100, seed=0), shuffled(100, seed=1))
-
-
-@given(st.lists(st.integers(0, 5), max_size=200), seeds)
-def test_interleaving_is_a_permutation(labels: list[int], seed: int) -> None:
-    order = interleaved(np.array(labels, np.int64), seed=seed)
-    assert np.array_equal(np.sort(order), np.arange(len(labels)))
-
-
-@given(st.lists(st.integers(20, 60), min_size=1, max_size=6), seeds, st.integers(1, 50))
-def test_every_stretch_holds_each_class_within_two_of_its_share(counts: list[int], seed: int, size: int) -> None:
-    labels = np.repeat(np.arange(len(counts)), counts)
-    found = labels[interleaved(labels, seed=seed)]
-    for start in range(0, len(found), size):
-        stretch = found[start : start + size]
-        share = np.array(counts) * len(stretch) / len(labels)
-        assert np.all(np.abs(np.bincount(stretch, minlength=len(counts)) - share) <= 2)
-
-
-def test_the_records_of_a_class_are_shuffled_within_it() -> None:
-    order = interleaved(np.zeros(50, np.int64), seed=0)
-    assert not np.array_equal(order, np.arange(50))
-
-
-@given(st.lists(st.integers(0, 20), max_size=8), seeds)
-def test_shuffling_within_partitions_keeps_each_partitions_records(sizes: list[int], seed: int) -> None:
-    bounds = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    order = np.arange(bounds[-1], dtype=np.int64)[::-1].copy()
-    found = shuffled_within(order, bounds, seed=seed)
-    for start, stop in pairwise(bounds.tolist()):
-        assert np.array_equal(np.sort(found[start:stop]), np.sort(order[start:stop]))
