@@ -5,7 +5,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from lmdbio.comm import Comm
+from lmdbio.comm import Comm, agreement
 
 _PIECE: Final = 1 << 29  # bytes; MPI counts in int32, and implementations double it inside
 
@@ -15,7 +15,8 @@ def broadcast_bytes(
 ) -> NDArray[np.uint8]:
     """Collective. Return the root's bytes, uint8, shape (number of bytes,), on every rank; others pass None."""
     size = int(comm.bcast(None if held is None else len(held), root))
-    buffer = np.empty(size, np.uint8) if held is None else held
+    with agreement(comm):  # a rank without the memory must not leave the others waiting
+        buffer = np.empty(size, np.uint8) if held is None else held
     for start in range(0, size, piece):
         comm.Bcast(buffer[start : start + piece], root)
     return buffer

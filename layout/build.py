@@ -124,7 +124,8 @@ def _share(comm: Comm, index: Index | None) -> Index:
     if comm.Get_size() == 1 and index is not None:
         return index
     held = broadcast_bytes(comm, None if index is None else np.frombuffer(index.to_bytes(), np.uint8))
-    return Index.from_bytes(held) if index is None else index
+    with agreement(comm):
+        return Index.from_bytes(held) if index is None else index
 
 
 def _all_checksums(path: str, index: Index, comm: Comm, progress: Progress | None) -> NDArray[np.uint64]:
