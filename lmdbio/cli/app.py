@@ -3,6 +3,7 @@
 import errno
 import functools
 import os
+import signal
 import sys
 from collections.abc import Callable
 from typing import NoReturn, ParamSpec
@@ -90,6 +91,8 @@ def _handled(command: Callable[P, None], program: str) -> Callable[P, None]:
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> None:
         if program in _RANK_0_ALONE and find_launch().rank > 0:
             return
+        if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
             command(*args, **kwargs)
             sys.stdout.flush()
