@@ -1,7 +1,5 @@
 """Units cover every element of a rank's epoch once, in order of first need, and keep whole groups together."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -30,9 +28,7 @@ def plan(
     index: Index, *, order: Order, batch_size: int, rank: int, world_size: int, streams: int, drop_last: bool
 ) -> tuple[list[Unit], Sequence, Steps]:
     bounds = index.partitions
-    sequence = Sequence(
-        N, index.layout_order, bounds, order=order, seed=3, epoch=1, streams=streams, shuffle_window=2
-    )
+    sequence = Sequence(N, index.layout_order, bounds, order=order, seed=3, epoch=1, streams=streams, shuffle_window=2)
     steps = Steps(N, streams=sequence.streams, world_size=world_size, batch_size=batch_size, drop_last=drop_last)
     planner = UnitPlanner(
         index,
@@ -93,25 +89,19 @@ def test_units_hold_every_element_of_every_step_once(
 
 
 def test_units_of_sequential_order_are_runs_of_steps_of_about_the_wanted_size(index: Index) -> None:
-    units, _, steps = plan(
-        index, order="sequential", batch_size=3, rank=0, world_size=1, streams=1, drop_last=False
-    )
+    units, _, steps = plan(index, order="sequential", batch_size=3, rank=0, world_size=1, streams=1, drop_last=False)
     assert {len(unit.bounds) - 1 for unit in units[:-1]} == {100_000 // 4500 // 3}
     assert sum(len(unit.bounds) - 1 for unit in units) == steps.n_steps
     assert max(unit.plan.size for unit in units) < 200_000
 
 
 def test_a_step_larger_than_wanted_is_a_unit_of_its_own(index: Index) -> None:
-    units, _, steps = plan(
-        index, order="global", batch_size=100, rank=0, world_size=1, streams=1, drop_last=False
-    )
+    units, _, steps = plan(index, order="global", batch_size=100, rank=0, world_size=1, streams=1, drop_last=False)
     assert len(units) == steps.n_steps
 
 
 def test_a_unit_of_block_order_is_a_whole_group(index: Index) -> None:
-    units, sequence, steps = plan(
-        index, order="block", batch_size=10, rank=0, world_size=1, streams=4, drop_last=True
-    )
+    units, sequence, steps = plan(index, order="block", batch_size=10, rank=0, world_size=1, streams=4, drop_last=True)
     n_groups = len(set(sequence.units(np.arange(steps.n_steps * 10)).tolist()))
     assert len(units) == n_groups
 

@@ -1,0 +1,143 @@
+"""Several real ranks read: every record once, one sequence for every world size, errors alike."""
+
+import hashlib
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from mpi4py import MPI
+
+from lmdbio.errors import MissingDatabaseError
+from lmdbio.reader import ParallelReader, ReadOptions
+from lmdbio.reader.sequence import ORDERS, Order, Sequence, Steps
+from tests.reader.made import make_datum_database, stock_values
+
+COMM = MPI.COMM_WORLD
+RANK, SIZE = COMM.Get_rank(), COMM.Get_size()
+SIZES = [0, 1, 100, 3000, 5000, 20_000, 40_000] * 23
+N = len(SIZES)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    folder = Path(COMM.bcast(str(tmp_path_factory.mktemp("reader") / "a.lmdb")))
+    if RANK == 0:
+        make_datum_database(folder, SIZES)
+    COMM.Barrier()
+    yield folder
+    COMM.Barrier()
+
+
+@pytest.fixture(scope="module")
+def values(folder: Path) -> list[bytes]:
+    return stock_values(folder)
+
+
+@pytest.mark.parametrize("batch_size", [1, 7, 16, 50, 200])
+@pytest.mark.parametrize("drop_last", [False, True])
+@pytest.mark.parametrize("order", ORDERS)
+def test_all_ranks_together_read_every_record_once(
+    folder: Path, values: list[bytes], order: Order, drop_last: bool, batch_size: int
+) -> None:
+    with ParallelReader(
+        folder, comm=COMM, batch_size=batch_size, order=order, drop_last=drop_last, seed=4, streams=4
+    ) as reader:
+        reader.set_epoch(2)
+        index = reader.index
+        steps: list[list[int]] = []
+        for batch in reader:
+            assert [bytes(value) for value in batch.values] == [values[number] for number in batch.indices.tolist()]
+            steps.append(batch.indices.tolist())
+        assert COMM.allgather(len(steps)) == [len(reader)] * SIZE
+    ranks = COMM.allgather(steps)
+    together = [[number for steps in ranks for number in steps[step]] for step in range(len(steps))]
+    sequence = Sequence(
+        N, index.layout_order, index.partitions, order=order, seed=4, epoch=2, streams=4, shuffle_window=4
+    )
+    alone = Steps(N, streams=sequence.streams, world_size=1, batch_size=batch_size * SIZE, drop_last=drop_last)
+    wanted = [sequence.records(alone.positions(step, 0)).tolist() for step in range(alone.n_steps)]
+    assert len(together) == len(wanted)
+    assert together[:-1] == wanted[:-1]
+    if wanted:
+        padding = len(together[-1]) - len(wanted[-1])
+        assert padding == (0 if drop_last else -N % SIZE)
+        first = sequence.records(alone.positions(0, 0)).tolist()
+        assert sorted(together[-1]) != [] and set(together[-1]) - set(wanted[-1]) <= set(first)
+    read = [number for step in together for number in step]
+    assert len(set(read)) == (len(wanted) * batch_size * SIZE if drop_last else N)
+
+
+def test_a_cold_epoch_is_the_same(folder: Path, values: list[bytes], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lmdbio.reader.fetch.RecordFile.read_cached", lambda self, offset, buffer: 0)
+    options = ReadOptions(coalesce=30_000, read_size=8192)
+    with ParallelReader(folder, comm=COMM, batch_size=5, order="block", options=options) as reader:
+        digests = {
+            number: hashlib.sha256(value).digest()
+            for batch in reader
+            for number, value in zip(batch.indices.tolist(), batch.values, strict=True)
+        }
+    everywhere = {number: digest for part in COMM.allgather(digests) for number, digest in part.items()}
+    assert everywhere == {number: hashlib.sha256(value).digest() for number, value in enumerate(values)}
+
+
+def test_errors_of_opening_are_raised_alike(folder: Path) -> None:
+    with pytest.raises(MissingDatabaseError):
+        ParallelReader(folder / "none", comm=COMM, batch_size=1)
+    if SIZE > 1:
+        with pytest.raises(ValueError, match="batch_size: expected the same on every rank, found 1 on rank 0, 2"):
+            ParallelReader(folder, comm=COMM, batch_size=1 + (RANK == 1))
+        with pytest.raises(ValueError, match="batch_size: expected 1 or more, found 0"):
+            ParallelReader(folder, comm=COMM, batch_size=RANK)
+
+
+def test_an_epoch_that_differs_between_ranks_is_refused(folder: Path) -> None:
+    with ParallelReader(folder, comm=COMM, batch_size=10, on_error="raise") as reader:
+        if SIZE > 1:
+            with pytest.raises(ValueError, match="epoch: expected the same on every rank"):
+                reader.set_epoch(RANK)
+        with pytest.raises(ValueError, match="epoch: expected 0 or more"):
+            reader.set_epoch(-(RANK == 0))
+
+
+_FAILING_JOB = """
+import os, sys
+from mpi4py import MPI
+from lmdbio.reader import ParallelReader
+comm = MPI.COMM_WORLD
+with ParallelReader(sys.argv[1], comm=comm, batch_size=4) as reader:
+    if comm.Get_rank() == 1:
+        {failure}
+    comm.Barrier()
+    list(reader)
+"""
+
+
+@pytest.mark.skipif(SIZE > 1, reason="launches a job of its own")
+@pytest.mark.parametrize(
+    ("failure", "expected"),
+    [
+        ("os.truncate(sys.argv[1] + '/data.mdb', 8192)", "data.mdb: key b'"),
+        ("raise ValueError('lost')", "ValueError: lost"),
+    ],
+)
+def test_a_failing_rank_ends_the_job(tmp_path: Path, failure: str, expected: str) -> None:
+    launcher = Path(sys.executable).with_name("mpiexec")
+    if not launcher.exists():
+        pytest.skip("no mpiexec beside this Python")
+    make_datum_database(tmp_path / "a.lmdb", SIZES)
+    script = tmp_path / "job.py"
+    script.write_text(_FAILING_JOB.format(failure=failure))
+    env = {"PATH": "/usr/bin:/bin", "HYDRA_LAUNCHER": "fork", "MPIEXEC_TIMEOUT": "60"}
+    done = subprocess.run(
+        [launcher, "-n", "2", sys.executable, script, tmp_path / "a.lmdb"],
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=90,
+        check=False,
+    )
+    assert done.returncode != 0
+    assert expected in done.stderr
+    assert "lmdbio: rank 1" in done.stderr or "lmdbio: rank 0" in done.stderr
