@@ -59,11 +59,7 @@ class Job:
         free = free_space(self.target.path)
         transfer = Transfer(self.source, self.plan, wrapped=options.value == "datum", skip=skip, progress=progress)
         try:
-            with DatabaseWriter(self.target.data, self.plan.database, checksum=options.checksum) as writer:
-                transfer.run(writer, workers=workers)
-                if len(transfer.skipped) == len(self.plan.numbers):
-                    raise SourceError(f"{self.source.name}: expected an image that can be read, found none")
-                written = writer.finish()
+            written = self._write(transfer, checksum=options.checksum, workers=workers)
             self._index(written, options).save(self.target.data + INDEX_SUFFIX)
             file_size = os.stat(self.target.data).st_size
             self.target.publish()
@@ -79,6 +75,14 @@ class Job:
             skipped=self.source.bad + transfer.skipped,
             misnamed=transfer.misnamed(),
         )
+
+    def _write(self, transfer: Transfer, *, checksum: bool, workers: int) -> WrittenDatabase:
+        """Write the data file; the writer's buffers are gone when the index is made."""
+        with DatabaseWriter(self.target.data, self.plan.database, checksum=checksum) as writer:
+            transfer.run(writer, workers=workers)
+            if transfer.n_skipped == len(self.plan.numbers):
+                raise SourceError(f"{self.source.name}: expected an image that can be read, found none")
+            return writer.finish()
 
     def _index(self, written: WrittenDatabase, options: Options) -> Index:
         inputs, database = self.source.inputs, self.plan.database
@@ -127,7 +131,7 @@ class Job:
             split=self.source.split,
             records=len(numbers),
             classes=n_classes,
-            empty_classes=n_classes - len(np.unique(inputs.labels[numbers])),
+            empty_classes=int(np.count_nonzero(np.bincount(inputs.labels[numbers], minlength=n_classes) == 0)),
             input_bytes=int(inputs.sizes[numbers].sum()),
             file_size=file_size,
             hole_bytes=database.hole_bytes,

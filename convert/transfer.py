@@ -102,6 +102,11 @@ class Transfer:
         """The inputs that were left out, in the source's order."""
         return tuple(BadInput(self._source.shown(number), self._faults[number]) for number in sorted(self._faults))
 
+    @property
+    def n_skipped(self) -> int:
+        """How many inputs were left out."""
+        return len(self._faults)
+
     def misnamed(self) -> dict[str, int]:
         """Return how many inputs hold another format than their name says, by ``<extension> holding <format>``."""
         return self._formats.misnamed(self._source.inputs.paths, self._plan.numbers)
