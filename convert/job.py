@@ -66,7 +66,7 @@ class Job:
         except LmdbioError:
             raise
         except OSError as exc:
-            raise TargetError(f"{self.target.path}: cannot be written: {exc.strerror}") from exc
+            raise TargetError(f"{self.target.path}: cannot be written: {(exc.strerror or str(exc)).lower()}") from exc
         return self._report(
             numbers=self.plan.numbers[written.records],
             file_size=file_size,

@@ -74,7 +74,10 @@ class Target:
             raise TargetError(
                 f"{self.path}: expected a directory that can be renamed, found a mount point: name a new one inside it"
             )
-        entries = os.listdir(self._goal)
+        try:
+            entries = os.listdir(self._goal)
+        except OSError as exc:
+            raise self._failure("list what stands in place of", exc) from exc
         if not entries:
             return
         strangers = sorted(name for name in entries if not _is_ours(name))
@@ -180,7 +183,7 @@ class Target:
                 os.rename(old, self._goal)
 
     def _failure(self, what: str, error: OSError) -> TargetError:
-        return TargetError(f"{self.path}: cannot {what} it: {error.strerror}")
+        return TargetError(f"{self.path}: cannot {what} it: {(error.strerror or str(error)).lower()}")
 
 
 class Container:
@@ -222,7 +225,9 @@ class Container:
             try:
                 os.mkdir(os.path.realpath(self.path))
             except OSError as exc:
-                raise TargetError(f"{self.path}: cannot make the directory: {exc.strerror}") from exc
+                raise TargetError(
+                    f"{self.path}: cannot make the directory: {(exc.strerror or str(exc)).lower()}"
+                ) from exc
             self._made = True
         return self
 

@@ -97,6 +97,16 @@ def test_a_mount_point_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         write_and_publish(tmp_path / "x.lmdb")
 
 
+def test_a_directory_that_may_not_be_listed_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: str) -> list[str]:
+        raise PermissionError(13, "Permission denied")
+
+    (tmp_path / "x.lmdb").mkdir()
+    monkeypatch.setattr(os, "listdir", refuse)
+    with pytest.raises(TargetError, match=r"x.lmdb: cannot list what stands in place of it: permission denied"):
+        write_and_publish(tmp_path / "x.lmdb")
+
+
 def test_a_link_is_followed_to_where_the_database_stands(tmp_path: Path) -> None:
     make_database(tmp_path / "disk")
     (tmp_path / "x.lmdb").symlink_to("disk")
