@@ -12,7 +12,7 @@ from lmdbio.convert.options import DEFAULT_WORKERS, ON_ERROR, Options, at_least_
 from lmdbio.convert.planning import plan_conversion
 from lmdbio.convert.report import Report
 from lmdbio.convert.source import Source
-from lmdbio.convert.target import check_space
+from lmdbio.convert.space import check_space
 from lmdbio.convert.transfer import SKIP_HINT, Progress
 from lmdbio.errors import SourceError
 

@@ -11,7 +11,8 @@ from lmdbio.convert.options import Options
 from lmdbio.convert.planning import ConversionPlan
 from lmdbio.convert.report import DatabaseReport
 from lmdbio.convert.source import BadInput, Source
-from lmdbio.convert.target import Target, free_space
+from lmdbio.convert.space import free_space
+from lmdbio.convert.target import Target
 from lmdbio.convert.transfer import Progress, Transfer
 from lmdbio.errors import LmdbioError, SourceError, TargetError
 from lmdbio.layout.datum import payload_offsets

@@ -10,10 +10,10 @@ import errno
 import fcntl
 import os
 import shutil
-from collections.abc import Sequence
 from types import TracebackType
 from typing import Final, Self
 
+from lmdbio.convert.container import check_parent
 from lmdbio.errors import TargetError
 from lmdbio.layout.path import DATA_NAME, INDEX_SUFFIX, LOCK_NAMES
 
@@ -126,7 +126,12 @@ class Target:
             replaces = os.path.isdir(self._goal) and bool(os.listdir(self._goal))
             if replaces:
                 os.rename(self._goal, self._goal + _OLD)
-            os.rename(self.partial, self._goal)
+            try:
+                os.rename(self.partial, self._goal)
+            except OSError:
+                if replaces:
+                    os.rename(self._goal + _OLD, self._goal)
+                raise
             _sync_directory(os.path.dirname(self._goal))
         except OSError as exc:
             raise self._failure("put the database in place of", exc) from exc
@@ -184,114 +189,6 @@ class Target:
 
     def _failure(self, what: str, error: OSError) -> TargetError:
         return TargetError(f"{self.path}: cannot {what} it: {(error.strerror or str(error)).lower()}")
-
-
-class Container:
-    """A directory that holds the databases of several splits, as a context: made if missing, gone again if left empty.
-
-    Parameters
-    ----------
-    path
-        The directory.
-    """
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-        self._made = False
-
-    def check(self) -> bool:
-        """Return whether the directory exists already; change nothing.
-
-        Raises
-        ------
-        TargetError
-            If it can neither be used nor made.
-        """
-        check_parent(self.path)
-        goal = os.path.realpath(self.path)
-        if not os.path.lexists(goal):
-            return False
-        if not os.path.isdir(goal):
-            raise TargetError(f"{self.path}: expected nothing or a directory, found a file: name another target")
-        if os.path.lexists(os.path.join(goal, DATA_NAME)):
-            raise TargetError(
-                f"{self.path}: expected a directory that will hold one database for each split, found a database: "
-                "name another target"
-            )
-        return True
-
-    def __enter__(self) -> Self:
-        if not self.check():
-            try:
-                os.mkdir(os.path.realpath(self.path))
-            except OSError as exc:
-                raise TargetError(
-                    f"{self.path}: cannot make the directory: {(exc.strerror or str(exc)).lower()}"
-                ) from exc
-            self._made = True
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._made:
-            with contextlib.suppress(OSError):  # it holds something, so it stays
-                os.rmdir(os.path.realpath(self.path))
-
-
-def check_parent(path: str) -> None:
-    """Refuse a path whose parent directory is missing or cannot be written in.
-
-    Raises
-    ------
-    TargetError
-        With what to do.
-    """
-    parent = os.path.dirname(os.path.realpath(path))
-    if not os.path.isdir(parent):
-        raise TargetError(f"{path}: expected its parent directory, found none: mkdir -p {parent}")
-    if not os.access(parent, os.W_OK | os.X_OK):
-        raise TargetError(f"{path}: expected a parent directory that can be written in, found {parent}")
-
-
-def check_space(needs: Sequence[tuple[str, int]]) -> None:
-    """Refuse to begin where the file systems lack the space.
-
-    Parameters
-    ----------
-    needs
-        For each database its directory's path, and the bytes that it will take.
-
-    Raises
-    ------
-    TargetError
-        With the space that is needed and the space there is.
-    """
-    wanted: dict[int, int] = {}
-    for path, size in needs:
-        parent = existing_parent(path)
-        device = os.stat(parent).st_dev
-        wanted[device] = wanted.get(device, 0) + size
-        free = free_space(path)
-        if wanted[device] > free:
-            raise TargetError(
-                f"{path}: expected {wanted[device]} bytes free for what is to be written, found {free}: "
-                "make room, or name a target on another file system"
-            )
-
-
-def free_space(path: str) -> int:
-    """Return the bytes that a user may still write on the file system where a path is, or will be."""
-    status = os.statvfs(existing_parent(path))
-    return status.f_bavail * status.f_frsize
-
-
-def existing_parent(path: str) -> str:
-    """Return the nearest directory above a path that exists."""
-    parent = os.path.dirname(os.path.realpath(path))
-    while not os.path.isdir(parent):
-        parent = os.path.dirname(parent)
-    return parent
 
 
 def _is_ours(name: str) -> bool:

@@ -13,8 +13,7 @@ import lmdb
 import numpy as np
 import pytest
 
-from lmdbio.convert import Report, convert, folder
-from lmdbio.convert import target as target_module
+from lmdbio.convert import Report, convert, folder, space
 from lmdbio.errors import SourceError, TargetError
 from lmdbio.layout import Index, build_index
 from lmdbio.layout.datum import parse
@@ -296,7 +295,7 @@ def test_a_failed_replacement_leaves_the_old_database(tmp_path: Path) -> None:
 
 
 def test_too_little_space_is_known_before_writing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(target_module, "free_space", lambda path: 1000)
+    monkeypatch.setattr(space, "free_space", lambda path: 1000)
     with pytest.raises(TargetError, match="bytes free for what is to be written, found 1000"):
         run(make_classes(tmp_path / "src"), tmp_path / "x.lmdb")
     assert names(tmp_path) == ["src"]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lmdbio.convert import target as target_module
-from lmdbio.convert.target import Container, Target, check_space, existing_parent, free_space
+from lmdbio.convert.target import Target
 from lmdbio.errors import TargetError
 
 
@@ -116,6 +116,22 @@ def test_a_link_is_followed_to_where_the_database_stands(tmp_path: Path) -> None
     assert names(tmp_path) == ["disk", "x.lmdb"]
 
 
+def test_a_rename_that_fails_brings_the_old_database_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rename = os.rename
+
+    def refuse(old: str, new: str) -> None:
+        if old.endswith(".partial"):
+            raise PermissionError(13, "Permission denied")
+        rename(old, new)
+
+    make_database(tmp_path / "x.lmdb")
+    monkeypatch.setattr(os, "rename", refuse)
+    with pytest.raises(TargetError, match="permission denied"):
+        write_and_publish(tmp_path / "x.lmdb", overwrite=True)
+    assert names(tmp_path) == ["x.lmdb"]
+    assert (tmp_path / "x.lmdb/data.mdb").read_bytes() == b"old"
+
+
 def test_a_second_converter_is_refused(tmp_path: Path) -> None:
     with Target(str(tmp_path / "x.lmdb"), overwrite=False):
         with pytest.raises(TargetError, match="expected no other converter at work on it, found one"):
@@ -176,41 +192,3 @@ def test_a_partial_directory_is_left_alone_where_locks_do_not_work(
     (tmp_path / "x.lmdb.partial").rmdir()
     write_and_publish(tmp_path / "x.lmdb")
     assert names(tmp_path / "x.lmdb") == ["data.mdb"]
-
-
-def test_a_container_is_made_and_goes_when_left_empty(tmp_path: Path) -> None:
-    with Container(str(tmp_path / "out")):
-        assert (tmp_path / "out").is_dir()
-    assert names(tmp_path) == []
-    with Container(str(tmp_path / "out")):
-        write_and_publish(tmp_path / "out/train.lmdb")
-    assert names(tmp_path / "out") == ["train.lmdb"]
-
-
-def test_a_container_that_stands_is_kept(tmp_path: Path) -> None:
-    with Container(str(tmp_path)):
-        pass
-    assert tmp_path.is_dir()
-
-
-def test_a_database_is_no_container(tmp_path: Path) -> None:
-    make_database(tmp_path / "x.lmdb")
-    with pytest.raises(TargetError, match="one database for each split, found a database"):
-        Container(str(tmp_path / "x.lmdb")).check()
-
-
-def test_a_container_without_a_parent_says_how_to_make_it(tmp_path: Path) -> None:
-    with pytest.raises(TargetError, match="mkdir -p"):
-        Container(str(tmp_path / "a/out")).check()
-
-
-def test_space_is_added_up_for_databases_on_one_file_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(target_module, "free_space", lambda path: 1000)
-    check_space([(str(tmp_path / "a"), 600), (str(tmp_path / "b"), 400)])
-    with pytest.raises(TargetError, match="b: expected 1001 bytes free for what is to be written, found 1000"):
-        check_space([(str(tmp_path / "a"), 600), (str(tmp_path / "b"), 401)])
-
-
-def test_free_space_is_that_of_the_nearest_directory(tmp_path: Path) -> None:
-    assert existing_parent(str(tmp_path / "a/b/c")) == str(tmp_path)
-    assert free_space(str(tmp_path / "a/b/c")) > 0
