@@ -1,5 +1,6 @@
 """Every record read twice, by its extent and by stock LMDB, and compared; findings are data, nothing is printed."""
 
+import os
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -185,11 +186,13 @@ def _check_share(
 
 def _open_stock(path: DatabasePath) -> lmdb.Environment:
     try:
-        return lmdb.open(
-            str(path.data), subdir=False, readonly=True, create=False, lock=False, readahead=False, max_dbs=0
+        environment = lmdb.open(
+            os.fspath(path.data), subdir=False, readonly=True, create=False, lock=False, readahead=False, max_dbs=0
         )
+        environment.begin().abort()  # some damage shows only here
     except lmdb.Error as exc:
         raise CorruptDatabaseError(f"{path.data}: expected a database that stock LMDB opens, found {exc}") from exc
+    return environment
 
 
 def _compare_counts(environment: lmdb.Environment, n_records: int) -> list[Finding]:

@@ -85,7 +85,7 @@ def convert(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would be written and whether it fits; write nothing.")
     ] = False,
-    limit: Annotated[int | None, typer.Option(min=1, help="The most records of one database.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="The most records of one database, evenly spread.")] = None,
     on_error: Annotated[OnError, typer.Option(help="End at the first bad input, or leave it out.")] = OnError.RAISE,
     quiet: Quiet = False,
     json: Json = False,

@@ -1,12 +1,14 @@
 import json
 import os
+import subprocess
 from pathlib import Path
 
 import lmdb
 import pytest
 
 from lmdbio.layout import Index
-from tests.cli.commands import Run
+from tests.cli.commands import BIN, Run
+from tests.test_mpi import mpiexec
 
 
 @pytest.mark.parametrize("more", [(), ("--cross-check",)])
@@ -51,6 +53,19 @@ def test_what_differs_is_named_and_the_status_is_1(run: Run, large: Path, more: 
     told = run("lmdbio", "verify", large, "--json", *more)
     assert told.status == 1
     assert [finding["number"] for finding in json.loads(told.out)["findings"]] == [123]
+
+
+def test_the_ranks_of_a_launcher_share_the_work_and_one_answers(database: Path) -> None:
+    launched = [mpiexec(), "-n", "3", BIN / "lmdbio", "verify", database, "--cross-check"]
+    env = os.environ | {"HYDRA_LAUNCHER": "fork", "MPIR_CVAR_POLLS_BEFORE_YIELD": "1"}
+    done = subprocess.run(launched, capture_output=True, env=env, timeout=120, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.stdout.count(b"records") == 1
+    (database / "data.mdb.index").unlink()
+    done = subprocess.run(launched, capture_output=True, env=env, timeout=120, check=False)
+    assert done.returncode == 1
+    assert done.stderr.count(b"lmdbio verify: error: ") == 1
+    assert b"Traceback" not in done.stderr
 
 
 def test_without_checksums_the_advice_is_to_store_them(run: Run, large: Path) -> None:
