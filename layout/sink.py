@@ -184,9 +184,9 @@ class DirectSink:
         buffer, filled = self._buffer, self._filled
         if buffer is None:
             return
-        self._buffer, self._filled = None, 0
         while self._writes and self._writes[0].done():
-            self._writes.popleft().result()
+            self._writes.popleft().result()  # where it raises, the buffer is still this sink's to give back
+        self._buffer, self._filled = None, 0
         self._writes.append(self._executor.submit(self._write_block, self._offset, buffer, filled))
         self._offset += filled
 
