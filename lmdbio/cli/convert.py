@@ -153,8 +153,7 @@ def _check_usage(*, align: int | None, partition_size: int | None, n_partitions:
 
 
 def _print(report: "Report") -> None:
-    for database in report.databases:
-        print_table(_rows(database, dry_run=report.dry_run))
+    print_table(row for database in report.databases for row in _rows(database, dry_run=report.dry_run))
     if not report.dry_run:
         rate = format_rate(report.input_bytes, report.seconds)
         print_line(
