@@ -26,9 +26,16 @@ os.execv(sys.argv[1], sys.argv[1:])
 
 # Forks a process for each request, which is what starting the command would be, but for a second of imports each time.
 _SERVER = """
-import json, os, signal, sys, time
-import numpy, lmdb, pydantic, tqdm
-import lmdbio.cli.app, lmdbio.convert.conversion, lmdbio.layout.build, lmdbio.layout.writer, lmdbio.reader.verify
+import contextlib, gc, io, json, os, signal, sys, time
+import typer
+import lmdbio.cli.app, lmdbio.convert.conversion, lmdbio.layout.build, lmdbio.reader.verify
+command = typer.main.get_command(lmdbio.cli.app.application("lmdbio"))
+with contextlib.redirect_stderr(io.StringIO()):
+    for words in ("convert folder /none /none", "index /none", "info /none", "get /none 0", "verify /none"):
+        command(words.split(), standalone_mode=False)
+gc.collect()
+gc.freeze()
+gc.disable()
 requests, answers = sys.stdin, os.dup(1)
 os.dup2(2, 1)
 for line in iter(requests.readline, ""):
