@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from lmdbio.errors import ReadError
 from lmdbio.layout.index import Index
 from lmdbio.layout.path import PathLike, resolve
-from lmdbio.reader.fetch import RecordFile, find_unreadable, read_task
+from lmdbio.reader.fetch import RecordFile, end_of_task, find_unreadable, read_all, read_cached, reads_of
 from lmdbio.reader.opening import open_index
 from lmdbio.reader.options import ReadOptions
 from lmdbio.reader.plan import ReadPlan, plan_reads
@@ -190,18 +190,19 @@ class _Opened:
         """Return the plan's bytes, read-only."""
         buffer = self._pool.take(plan.size)
         view = buffer.data
-        waited: list[bool] = []
-        task = 0
-        # What is in memory is read here; from the first wait on, the rest is left to threads.
-        while task < plan.n_tasks and not waited:
-            read_task(self.file, plan, task, view, on_miss=lambda: waited.append(True))
-            task += 1
-        if task < plan.n_tasks:
+        reads = reads_of(plan)
+        # What is in memory is read here, the rest by threads, unless it is one piece of work anyway.
+        first = read_cached(self.file, reads, 0, view)
+        tasks = []
+        while first < len(reads):
+            end = end_of_task(reads, first)
+            tasks.append(reads[first:end])
+            first = end
+        if len(tasks) == 1:
+            read_all(self.file, tasks[0], view, on_miss=lambda: None)
+        elif tasks:
             executor = self._threads()
-            futures = [
-                executor.submit(read_task, self.file, plan, rest, view, on_miss=lambda: None)
-                for rest in range(task, plan.n_tasks)
-            ]
+            futures = [executor.submit(read_all, self.file, task, view, on_miss=lambda: None) for task in tasks]
             errors = [future.exception() for future in futures]  # waits for all: the buffer may go back after that
             for error in errors:
                 if error is not None:

@@ -56,6 +56,7 @@ class EpochReader(Iterator[Batch]):
         self._verify = verify
         self._on_error = on_error
         self._step = 0
+        self._next_need = 0  # the first step that needs a unit that is not taken
         self._loads: list[Load] = []  # units that this step or a later one needs
         self._is_closed = False
 
@@ -74,13 +75,12 @@ class EpochReader(Iterator[Batch]):
         if self._step == self._n_steps:
             self._prefetcher.close()
             raise StopIteration
-        self._load_units()
+        if self._step >= self._next_need:
+            self._load_units()
         batch = self._assemble()
         if self._verify == "checksum":
             verify_checksums(batch, self._index, path=self._source.path)
-        for load in [load for load in self._loads if load.unit.last_step == self._step]:
-            self._loads.remove(load)
-            self._prefetcher.give_back(load)
+        self._give_back()
         self._step += 1
         return batch
 
@@ -95,8 +95,12 @@ class EpochReader(Iterator[Batch]):
             self._prefetcher.abandon()
 
     def _load_units(self) -> None:
-        """Take all units that this step needs."""
-        while (unit := self._prefetcher.peek()) is not None and unit.first_step <= self._step:
+        """Take all units that this step needs, and note which step needs the next."""
+        while True:
+            unit = self._prefetcher.peek()
+            self._next_need = self._n_steps if unit is None else unit.first_step
+            if unit is None or self._next_need > self._step:
+                return
             load = self._prefetcher.take()
             self._loads.append(load)
             if isinstance(load.error, ReadError):
@@ -109,6 +113,14 @@ class EpochReader(Iterator[Batch]):
                 ) from load.error
             if load.error is not None:
                 raise load.error
+
+    def _give_back(self) -> None:
+        """Let go of the units that no later step needs."""
+        done = [load for load in self._loads if load.unit.last_step == self._step]
+        if done:
+            self._loads = [load for load in self._loads if load.unit.last_step > self._step]
+            for load in done:
+                self._prefetcher.give_back(load)
 
     def _assemble(self) -> Batch:
         parts = [(load, load.unit.elements(self._step)) for load in self._loads]

@@ -4,7 +4,7 @@ import errno
 import os
 from collections.abc import Callable
 from time import perf_counter
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,11 @@ _CACHED_RATE: Final = 2e9
 """Bytes a second from which a read is taken to come from memory, where the system cannot say. A copy within memory is
 several times faster; a single read from a fast disk is slower, since other reads are in flight beside it."""
 _NOWAIT: Final[int] = getattr(os, "RWF_NOWAIT", 0)
+TASK_SIZE: Final = 128 << 10
+"""Small reads are handed out together until they come to this many bytes, so that handing out costs little."""
+
+Read: TypeAlias = tuple[int, int, int]
+"""First byte in the file, bytes, first byte in the buffer."""
 
 
 class RecordSource(Protocol):
@@ -69,33 +74,37 @@ class RecordFile(DataFile):
         return done if self._nowait else None
 
 
-def read_cached_tasks(source: RecordSource, plan: ReadPlan, first: int, buffer: memoryview) -> int:
-    """Do the plan's tasks from ``first`` on while their bytes are in memory; return the first that is not done."""
-    end = first
-    reads = zip(plan.offsets.tolist(), plan.lengths.tolist(), plan.places.tolist(), strict=True)
-    bounds = plan.tasks.tolist()
-    for read, (offset, length, place) in enumerate(reads):
-        if read < bounds[first]:
-            continue
-        if source.read_cached(offset, buffer[place : place + length]) != length:
-            return end
-        if read + 1 == bounds[end + 1]:
-            end += 1
+def reads_of(plan: ReadPlan) -> list[Read]:
+    """Return the plan's reads one by one."""
+    return list(zip(plan.offsets.tolist(), plan.lengths.tolist(), plan.places.tolist(), strict=True))
+
+
+def end_of_task(reads: list[Read], first: int) -> int:
+    """Return the end of what one thread takes at once: a read, or small ones until they come to ``TASK_SIZE``."""
+    size, end = 0, first
+    while size < TASK_SIZE and end < len(reads):
+        size += reads[end][1]
+        end += 1
     return end
 
 
-def read_task(
-    source: RecordSource, plan: ReadPlan, task: int, buffer: memoryview, *, on_miss: Callable[[], None]
-) -> bool:
-    """Do the reads of one task of the plan and return whether all bytes were in memory.
+def read_cached(source: RecordSource, reads: list[Read], first: int, buffer: memoryview) -> int:
+    """Do the reads from ``first`` on while their bytes are in memory; return the first that is not done."""
+    for number in range(first, len(reads)):
+        offset, length, place = reads[number]
+        if source.read_cached(offset, buffer[place : place + length]) != length:
+            return number
+    return len(reads)
+
+
+def read_all(source: RecordSource, reads: list[Read], buffer: memoryview, *, on_miss: Callable[[], None]) -> bool:
+    """Do the reads and return whether all bytes were in memory.
 
     ``on_miss`` is called once, before the first wait, as soon as bytes turn out not to be in memory; where the system
     cannot tell beforehand, after it.
     """
-    first, end = plan.tasks[task : task + 2].tolist()
     was_cached = True
-    for read in range(first, end):
-        offset, length, place = int(plan.offsets[read]), int(plan.lengths[read]), int(plan.places[read])
+    for offset, length, place in reads:
         view = buffer[place : place + length]
         done = source.read_cached(offset, view)
         if done == length:

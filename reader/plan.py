@@ -1,13 +1,13 @@
 """Which reads bring the bytes of many records, and where each record lies in the buffer then. Pure: no I/O."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-TASK_SIZE: Final = 128 << 10
-"""Small reads are handed out together until they come to this many bytes, so that handing out costs little."""
 MAX_WASTE: Final = 3
 """Bytes read in vain across gaps, at most, for each byte of a record: what bounds the buffer's size."""
 
@@ -22,19 +22,12 @@ class ReadPlan:
     """Bytes of each read, from 1, shape (n_reads,)."""
     places: NDArray[np.int64]
     """First byte of each read in the buffer, ascending without holes, shape (n_reads,)."""
-    tasks: NDArray[np.int64]
-    """Bounds of the runs of reads that are handed out together, shape (n_tasks + 1,)."""
     record_places: NDArray[np.int64]
     """First byte of each record in the buffer, in the order asked, shape (n_records,)."""
     record_lengths: NDArray[np.int64]
     """Bytes of each record, shape (n_records,)."""
     size: int
     """Bytes of the buffer."""
-
-    @property
-    def n_tasks(self) -> int:
-        """Number of runs of reads that are handed out together."""
-        return len(self.tasks) - 1
 
 
 def plan_reads(
@@ -55,36 +48,6 @@ def plan_reads(
     """
     lengths = np.asarray(lengths, np.int64)
     starts = np.asarray(offsets).astype(np.int64)
-    return _plan_one_range(starts, lengths, gap, read_size) or _plan_ranges(starts, lengths, gap, read_size)
-
-
-def _plan_one_range(starts: NDArray[np.int64], lengths: NDArray[np.int64], gap: int, read_size: int) -> ReadPlan | None:
-    """Return the plan of records that lie one after the other without wide gaps, else None.
-
-    That is what :func:`_plan_ranges` comes to, known from a few sums: the way of sequential reading.
-    """
-    if not len(lengths) or int(lengths.min()) < 1:
-        return None
-    ends = starts + lengths
-    gaps = starts[1:] - ends[:-1]
-    first, end = int(starts[0]), int(ends[-1])
-    if len(gaps) and (int(gaps.min()) < 0 or int(gaps.max()) > gap):
-        return None
-    payload = int(lengths.sum())
-    if end - first > (MAX_WASTE + 1) * payload:
-        return None
-    if end - first <= read_size:
-        reads = np.array([[first], [end - first], [0]])
-    else:
-        cuts = np.arange(first // read_size, -(-end // read_size) + 1) * read_size
-        cuts[0], cuts[-1] = first, end
-        reads = np.stack((cuts[:-1], np.diff(cuts), cuts[:-1] - first))
-    tasks = _tasks(reads[2] + reads[1])
-    return ReadPlan(reads[0], reads[1], reads[2], tasks, starts - first, lengths, end - first)
-
-
-def _plan_ranges(starts: NDArray[np.int64], lengths: NDArray[np.int64], gap: int, read_size: int) -> ReadPlan:
-    """Return the plan of any records."""
     # order: the records that have bytes, by offset
     order = np.flatnonzero(lengths)
     if len(order) > 1 and (np.diff(starts[order]) < 0).any():
@@ -92,7 +55,7 @@ def _plan_ranges(starts: NDArray[np.int64], lengths: NDArray[np.int64], gap: int
     record_places = np.zeros(len(lengths), np.int64)
     if not len(order):
         none = np.zeros(0, np.int64)
-        return ReadPlan(none, none, none, np.zeros(1, np.int64), record_places, lengths, 0)
+        return ReadPlan(none, none, none, record_places, lengths, 0)
     sorted_starts = starts[order]
     reach = np.maximum.accumulate(sorted_starts + lengths[order])
     # cut[i]: a range ends before the i-th extent; range_of: the range of each extent
@@ -106,10 +69,64 @@ def _plan_ranges(starts: NDArray[np.int64], lengths: NDArray[np.int64], gap: int
     range_of = np.zeros(len(order), np.int64)
     np.cumsum(cut, out=range_of[1:])
     record_places[order] = sorted_starts + (range_places - range_starts)[range_of]
-    read_starts, read_ends = _cut(range_starts, range_ends, read_size)
+    read_starts, read_ends, _ = _cut(range_starts, range_ends, read_size)
     read_lengths = read_ends - read_starts
-    ends = np.cumsum(read_lengths)
-    return ReadPlan(read_starts, read_lengths, ends - read_lengths, _tasks(ends), record_places, lengths, int(ends[-1]))
+    places = np.cumsum(read_lengths) - read_lengths
+    return ReadPlan(read_starts, read_lengths, places, record_places, lengths, int(sizes.sum()))
+
+
+def plan_runs(
+    offsets: NDArray[np.int64],
+    lengths: NDArray[np.int64],
+    bounds: NDArray[np.int64],
+    *,
+    gap: int,
+    read_size: int,
+) -> Iterator[ReadPlan]:
+    """Yield what :func:`plan_reads` returns for each run of records, planned together.
+
+    Runs whose records lie one after the other without wide gaps, as in sequential reading, are one range each, which a
+    few sums over all runs tell; a call of numpy for each run and sum would cost as much as reading does.
+
+    Parameters
+    ----------
+    offsets, lengths
+        Extent of each record, int64, shape (n_records,).
+    bounds
+        Bounds of the runs, none of them empty, int64, shape (n_runs + 1,), from 0 to n_records.
+    gap, read_size
+        As in :func:`plan_reads`.
+    """
+    first, last = bounds[:-1], bounds[1:] - 1
+    ends = offsets + lengths
+    # breaks: (n_records,), whether a record has no bytes, or does not follow the one before it in its run
+    breaks = lengths < 1
+    gaps = offsets[1:] - ends[:-1]
+    follows = (gaps >= 0) & (gaps <= gap)
+    follows[first[1:] - 1] = True
+    breaks[1:] |= ~follows
+    range_starts, range_ends = offsets[first], ends[last]
+    is_wasteful = range_ends - range_starts > (MAX_WASTE + 1) * np.add.reduceat(lengths, first)
+    is_range = ~(np.logical_or.reduceat(breaks, first) | is_wasteful)
+    read_starts, read_ends, pieces = _cut(range_starts, np.where(is_range, range_ends, range_starts), read_size)
+    read_lengths = read_ends - read_starts
+    places = read_starts - np.repeat(range_starts, pieces)
+    record_places = offsets - np.repeat(range_starts, np.diff(bounds))
+    read_bounds = np.concatenate(([0], np.cumsum(pieces))).tolist()
+    sizes = (range_ends - range_starts).tolist()
+    for run, (begin, end) in enumerate(pairwise(bounds.tolist())):
+        if is_range[run]:
+            reads = slice(read_bounds[run], read_bounds[run + 1])
+            yield ReadPlan(
+                read_starts[reads],
+                read_lengths[reads],
+                places[reads],
+                record_places[begin:end],
+                lengths[begin:end],
+                sizes[run],
+            )
+        else:
+            yield plan_reads(offsets[begin:end], lengths[begin:end], gap=gap, read_size=read_size)
 
 
 def _widest_gap(gaps: NDArray[np.int64], payload: int, gap: int) -> int:
@@ -125,11 +142,14 @@ def _widest_gap(gaps: NDArray[np.int64], payload: int, gap: int) -> int:
 
 def _cut(
     starts: NDArray[np.int64], ends: NDArray[np.int64], read_size: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return starts and ends of the reads of ranges: whole where they fit, else cut at multiples of ``read_size``."""
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Return (starts, ends) of the reads of ranges, whole where they fit, else cut at multiples of ``read_size``.
+
+    The third array is the number of reads of each range.
+    """
     whole = ends - starts <= read_size
     if whole.all():
-        return starts, ends
+        return starts, ends, np.ones(len(starts), np.int64)
     blocks = starts // read_size
     pieces = np.where(whole, 1, (ends - 1) // read_size - blocks + 1)
     # owner: the range of each read; piece: its number in the range
@@ -139,13 +159,4 @@ def _cut(
     is_whole = whole[owner]
     read_starts = np.where(is_whole, starts[owner], np.maximum(starts[owner], edges))
     read_ends = np.where(is_whole, ends[owner], np.minimum(ends[owner], edges + read_size))
-    return read_starts, read_ends
-
-
-def _tasks(ends: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return bounds of runs of reads: one ends with the read that reaches or crosses a multiple of ``TASK_SIZE``."""
-    crossed = ends // TASK_SIZE
-    bounds = np.flatnonzero(np.diff(crossed, prepend=0)) + 1
-    if len(bounds) and bounds[-1] == len(ends):
-        return np.concatenate(([0], bounds))
-    return np.concatenate(([0], bounds, [len(ends)]))
+    return read_starts, read_ends, pieces

@@ -4,6 +4,7 @@ A buffer is lent as an array. It comes back by itself when nothing refers to it 
 of it, nor a memoryview, however they were derived. So a view that someone holds is never written over.
 """
 
+import contextlib
 import mmap
 from collections import deque
 from threading import Lock
@@ -12,6 +13,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+_HUGE_PAGE: Final = 2 << 20
 _MOST_SPARE: Final = 4
 """How many times larger than need be a buffer may be that is used again: rather that than one out of the cache."""
 
@@ -47,7 +49,7 @@ class BufferPool:
             self._collect()
             memory = self._pop(size)
         if memory is None:
-            memory = np.frombuffer(mmap.mmap(-1, _capacity(size)), np.uint8)
+            memory = _allocate(_capacity(size))
         lease = _Lease(memory, size, self._returned)
         return np.asarray(lease)
 
@@ -93,6 +95,18 @@ class _Lease:
 
     def __del__(self) -> None:
         self._returned.append(self._memory)
+
+
+def _allocate(size: int) -> NDArray[np.uint8]:
+    """Return new memory of the process's own, in huge pages where it is large enough for them.
+
+    The first touch of a page costs more than filling it, above all in a virtual machine: huge pages are few.
+    """
+    memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    if size >= _HUGE_PAGE and hasattr(mmap, "MADV_HUGEPAGE"):
+        with contextlib.suppress(OSError):  # a kernel without them
+            memory.madvise(mmap.MADV_HUGEPAGE)
+    return np.frombuffer(memory, np.uint8)
 
 
 def _capacity(size: int) -> int:

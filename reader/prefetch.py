@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from lmdbio.reader.fetch import RecordSource, read_cached_tasks, read_task
+from lmdbio.reader.fetch import RecordSource, end_of_task, read_all, read_cached, reads_of
 from lmdbio.reader.pool import BufferPool
 from lmdbio.reader.unit import Unit
 
@@ -25,21 +25,22 @@ _CLOSE_AFTER: Final = 32
 class Load:
     """A unit on its way into its buffer."""
 
-    __slots__ = ("buffer", "error", "in_flight", "next_task", "unit", "view", "was_cached")
+    __slots__ = ("buffer", "error", "in_flight", "next_read", "reads", "unit", "view", "was_cached")
 
     def __init__(self, unit: Unit) -> None:
         self.unit = unit
         self.buffer: NDArray[np.uint8] | None = None  # uint8, shape (unit.plan.size,); None until its reading begins
         self.view: memoryview | None = None
-        self.next_task = 0
+        self.reads = reads_of(unit.plan)
+        self.next_read = 0
         self.in_flight = 0
         self.was_cached = True
         self.error: Exception | None = None
 
     @property
-    def has_tasks(self) -> bool:
-        """Whether there is a task that nobody has begun and that is worth beginning."""
-        return self.error is None and self.next_task < self.unit.plan.n_tasks
+    def has_reads(self) -> bool:
+        """Whether there are reads that nobody has begun and that are worth beginning."""
+        return self.error is None and self.next_read < len(self.reads)
 
 
 class Prefetcher:
@@ -79,7 +80,7 @@ class Prefetcher:
         self._first_window = min(window, prefetch_bytes)
         self._lock = RLock()  # the garbage collector may call `abandon` in a thread that holds it
         self._work = Condition(self._lock)  # a thread may find something to do
-        self._progress = Condition(self._lock)  # a task or a plan was finished
+        self._progress = Condition(self._lock)  # reads or a plan were finished
         self._threads: list[Thread] = []
         # All below is guarded by the lock.
         self._loads: deque[Load] = deque()  # planned and not taken; all but the last are begun
@@ -132,8 +133,8 @@ class Prefetcher:
             self._begin(load)
             if not self._window:
                 self._read_cached(load)
-            while load.has_tasks:
-                has_waited |= not self._do_task(load)
+            while load.has_reads:
+                has_waited |= not self._read_some(load)
             while load.in_flight:
                 has_waited = True
                 self._progress.wait()
@@ -177,7 +178,7 @@ class Prefetcher:
                     self._work.wait()
 
     def _read_ahead(self) -> bool:
-        """Do one task of the first unit that has one and may be begun, and say whether there was one."""
+        """Do some reads of the first unit that has any and may be begun, and say whether there were."""
         # No reference to a load may outlive this call: its buffer could not be used again while the thread waits.
         for load in self._loads:
             if load.buffer is None:
@@ -185,8 +186,8 @@ class Prefetcher:
                     self._is_starved = True
                     return False
                 self._begin(load)
-            if load.has_tasks:
-                self._do_task(load)
+            if load.has_reads:
+                self._read_some(load)
                 return True
         return False
 
@@ -222,7 +223,7 @@ class Prefetcher:
             self._progress.notify_all()
 
     def _begin(self, load: Load) -> None:
-        """Give the unit a buffer, which makes its tasks free for all."""
+        """Give the unit a buffer, which makes its reads free for all."""
         if load.buffer is not None:
             return
         load.buffer = self._pool.take(load.unit.plan.size)
@@ -230,30 +231,31 @@ class Prefetcher:
         self._ahead += load.unit.plan.size
         self._held += load.unit.plan.size
         if self._window:
-            self._work.notify(load.unit.plan.n_tasks)
+            self._work.notify(len(load.reads))
 
     def _read_cached(self, load: Load) -> None:
-        """Do the unit's tasks as far as their bytes are in memory, without the lock meanwhile."""
-        first, load.next_task = load.next_task, load.unit.plan.n_tasks
+        """Do the unit's reads as far as their bytes are in memory, without the lock meanwhile."""
+        first, load.next_read = load.next_read, len(load.reads)
         assert load.view is not None
         self._lock.release()
         end = first
         try:
-            end = read_cached_tasks(self._source, load.unit.plan, first, load.view)
+            end = read_cached(self._source, load.reads, first, load.view)
         finally:
             self._lock.acquire()
-            load.next_task = end
+            load.next_read = end
 
-    def _do_task(self, load: Load) -> bool:
-        """Do the unit's next task, without the lock meanwhile, and return whether its bytes were in memory."""
-        task = load.next_task
-        load.next_task += 1
+    def _read_some(self, load: Load) -> bool:
+        """Do the unit's next reads, without the lock meanwhile, and return whether their bytes were in memory."""
+        first = load.next_read
+        load.next_read = end_of_task(load.reads, first)
+        reads = load.reads[first : load.next_read]
         load.in_flight += 1
         assert load.view is not None
         error, was_cached = None, False
         self._lock.release()
         try:
-            was_cached = read_task(self._source, load.unit.plan, task, load.view, on_miss=self._run_ahead)
+            was_cached = read_all(self._source, reads, load.view, on_miss=self._run_ahead)
         except Exception as exc:  # noqa: BLE001  # the consumer raises it when it gets to this unit
             error = exc
         finally:

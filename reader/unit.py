@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from lmdbio.errors import ReadError
 from lmdbio.layout.index import Index
 from lmdbio.reader.options import ReadOptions
-from lmdbio.reader.plan import ReadPlan, plan_reads
+from lmdbio.reader.plan import ReadPlan, plan_reads, plan_runs
 from lmdbio.reader.sequence import Sequence, Steps
 
 _SCAN_SIZE: Final = 1 << 14
@@ -111,22 +111,25 @@ class UnitPlanner:
         unit_elements = max(1, self._options.coalesce // self._record_size)
         for scan in self._scans():
             offsets, lengths = self._extents(scan.records)
-            first = 0
-            while first < len(scan.bounds) - 1:
-                wanted = int(np.searchsorted(scan.bounds, scan.bounds[first] + unit_elements, side="right")) - 1
-                end = min(max(first + 1, wanted), len(scan.bounds) - 1)
-                a, b = int(scan.bounds[first]), int(scan.bounds[end])
-                bounds = scan.bounds[first : end + 1] - a
-                taken = slice(a, b)
-                yield self._unit(
+            cuts = _cut_steps(scan.bounds, unit_elements)
+            plans = plan_runs(
+                offsets,
+                lengths,
+                scan.bounds[cuts],
+                gap=self._options.gap,
+                read_size=self._options.read_size,
+            )
+            for (first, end), plan in zip(pairwise(cuts), plans, strict=True):
+                bounds = scan.bounds[first : end + 1]
+                taken = slice(int(bounds[0]), int(bounds[-1]))
+                yield Unit(
                     scan.first_step + first,
-                    bounds,
+                    bounds - bounds[0],
                     scan.slots[taken],
                     scan.records[taken],
                     offsets[taken],
-                    lengths[taken],
+                    plan,
                 )
-                first = end
 
     def _groups(self, group_span: int) -> Iterator[Unit]:
         """Yield what this rank takes of each group, once all of it was seen."""
@@ -190,19 +193,9 @@ class UnitPlanner:
         first = int(steps[0])
         bounds = np.searchsorted(steps, np.arange(first, int(steps[-1]) + 2)).astype(np.int64)
         records = np.concatenate(group.records)
-        return self._unit(first, bounds, np.concatenate(group.slots), records, *self._extents(records))
-
-    def _unit(
-        self,
-        first_step: int,
-        bounds: NDArray[np.int64],
-        slots: NDArray[np.int64],
-        records: NDArray[np.int64],
-        offsets: NDArray[np.int64],
-        lengths: NDArray[np.int64],
-    ) -> Unit:
+        offsets, lengths = self._extents(records)
         plan = plan_reads(offsets, lengths, gap=self._options.gap, read_size=self._options.read_size)
-        return Unit(first_step, bounds, slots, records, offsets, plan)
+        return Unit(first, bounds, np.concatenate(group.slots), records, offsets, plan)
 
     def _extents(self, records: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the records' checked extents."""
@@ -211,6 +204,16 @@ class UnitPlanner:
             offsets, lengths, size=self._file_size, path=self._path, key_of=lambda i: self._index.keys[int(records[i])]
         )
         return offsets.astype(np.int64), lengths
+
+
+def _cut_steps(bounds: NDArray[np.int64], unit_elements: int) -> list[int]:
+    """Return bounds of runs of steps of up to ``unit_elements`` elements, or one step, given the steps' own bounds."""
+    n_steps = len(bounds) - 1
+    cuts = [0]
+    while cuts[-1] < n_steps:
+        last = int(np.searchsorted(bounds, bounds[cuts[-1]] + unit_elements, side="right")) - 1
+        cuts.append(min(max(cuts[-1] + 1, last), n_steps))
+    return cuts
 
 
 def check_extents(

@@ -8,7 +8,7 @@ import pytest
 
 from lmdbio.errors import MissingDatabaseError, ReadError
 from lmdbio.reader import fetch
-from lmdbio.reader.fetch import RecordFile, find_unreadable, read_cached_tasks, read_task
+from lmdbio.reader.fetch import TASK_SIZE, RecordFile, end_of_task, find_unreadable, read_all, read_cached, reads_of
 from lmdbio.reader.plan import plan_reads
 from tests.reader.sources import FakeSource
 
@@ -46,8 +46,7 @@ def test_short_reads_are_completed(file: RecordFile, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(os, "preadv", lambda fd, views, offset, *flags: whole(fd, [views[0][:777]], offset))
     plan = plan_reads(np.array([5, 9000]), np.array([8000, 3000]), gap=0, read_size=4096)
     buffer = bytearray(plan.size)
-    for task in range(plan.n_tasks):
-        read_task(file, plan, task, memoryview(buffer), on_miss=lambda: None)
+    read_all(file, reads_of(plan), memoryview(buffer), on_miss=lambda: None)
     assert buffer == CONTENT[5:8005] + CONTENT[9000:12_000]
 
 
@@ -62,38 +61,45 @@ def test_the_file_closes_with_its_last_reference(file: RecordFile, tmp_path: Pat
 
 
 def test_a_miss_is_told_before_the_wait_and_once() -> None:
-    plan = plan_reads(np.array([0, 5000, 9000]), np.full(3, 100), gap=0, read_size=4096)
+    reads = [(0, 100, 0), (5000, 100, 100), (9000, 100, 200)]
     source = FakeSource(CONTENT, cached=lambda offset: offset < 5000)
     waits_at_miss = []
-    was_cached = read_task(
-        source, plan, 0, memoryview(bytearray(300)), on_miss=lambda: waits_at_miss.append(len(source.waits))
+    was_cached = read_all(
+        source, reads, memoryview(bytearray(300)), on_miss=lambda: waits_at_miss.append(len(source.waits))
     )
     assert (was_cached, waits_at_miss, len(source.waits)) == (False, [0], 2)
 
 
 @pytest.mark.parametrize(("delay_s", "expected"), [(0.0, True), (0.02, False)])
 def test_where_the_system_cannot_tell_the_time_does(delay_s: float, expected: bool) -> None:
-    plan = plan_reads(np.array([0]), np.array([1 << 20]), gap=0, read_size=1 << 20)
+    reads = [(0, 1 << 20, 0)]
     source = FakeSource(CONTENT, cached=None, delay_s=delay_s)
     misses = []
     rate = fetch._CACHED_RATE
     try:
         fetch._CACHED_RATE = 1e8  # a busy machine is no slow disk
-        assert read_task(source, plan, 0, memoryview(bytearray(1 << 20)), on_miss=lambda: misses.append(1)) is expected
+        assert read_all(source, reads, memoryview(bytearray(1 << 20)), on_miss=lambda: misses.append(1)) is expected
     finally:
         fetch._CACHED_RATE = rate
     assert len(misses) == (not expected)
 
 
-def test_cached_tasks_are_done_up_to_the_first_miss() -> None:
-    plan = plan_reads(np.array([0]), np.array([1 << 20]), gap=0, read_size=1 << 17)
-    assert plan.n_tasks == 8
+def test_small_reads_are_handed_out_together() -> None:
+    small = [(number << 20, 16 << 10, number * (16 << 10)) for number in range(20)]
+    assert [end_of_task(small, first) for first in (0, 8, 16)] == [8, 16, 20]
+    large = [(0, 1 << 20, 0), (1 << 30, 1 << 20, 1 << 20)]
+    assert [end_of_task(large, first) for first in (0, 1)] == [1, 2]
+    assert TASK_SIZE == 8 * (16 << 10)
+
+
+def test_cached_reads_are_done_up_to_the_first_miss() -> None:
+    reads = [(number << 17, 1 << 17, number << 17) for number in range(8)]
     buffer = bytearray(1 << 20)
     source = FakeSource(CONTENT, cached=lambda offset: offset < 5 << 17)
-    assert read_cached_tasks(source, plan, 0, memoryview(buffer)) == 5
+    assert read_cached(source, reads, 0, memoryview(buffer)) == 5
     assert buffer[: 5 << 17] == CONTENT[: 5 << 17]
-    assert read_cached_tasks(source, plan, 2, memoryview(buffer)) == 5
-    assert read_cached_tasks(FakeSource(CONTENT, cached=lambda offset: True), plan, 0, memoryview(buffer)) == 8
+    assert read_cached(source, reads, 2, memoryview(buffer)) == 5
+    assert read_cached(FakeSource(CONTENT, cached=lambda offset: True), reads, 0, memoryview(buffer)) == 8
     assert not source.waits
 
 

@@ -1,12 +1,14 @@
 """Reads are few, large, disjoint and capped, and bring every record to the place that the plan says."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from lmdbio.reader.plan import MAX_WASTE, TASK_SIZE, ReadPlan, _plan_ranges, plan_reads
+from lmdbio.reader.plan import MAX_WASTE, ReadPlan, plan_reads, plan_runs
 
 Extents = tuple[NDArray[np.int64], NDArray[np.int64]]
 
@@ -50,14 +52,34 @@ def test_every_record_lands_where_the_plan_says(drawn: Extents, gap: int, read_s
     check(plan_reads(*drawn, gap=gap, read_size=read_size), *drawn, gap, read_size)
 
 
-@given(extents(), st.integers(0, 400), st.sampled_from([64, 256, 5000]))
-def test_the_fast_way_is_the_general_one(drawn: Extents, gap: int, read_size: int) -> None:
-    offsets, lengths = drawn
-    fast, general = plan_reads(*drawn, gap=gap, read_size=read_size), _plan_ranges(offsets, lengths, gap, read_size)
-    for name in ("offsets", "lengths", "places", "tasks", "record_lengths"):
-        assert getattr(fast, name).tolist() == getattr(general, name).tolist()
-    has_bytes = lengths > 0
-    assert fast.record_places[has_bytes].tolist() == general.record_places[has_bytes].tolist()
+@st.composite
+def runs(draw: st.DrawFn) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Draw extents and bounds of runs of them, some in order, some not."""
+    drawn = [part for part in draw(st.lists(extents(), max_size=6)) if len(part[0])]
+    bounds = np.cumsum([0] + [len(lengths) for _, lengths in drawn])
+    none = np.zeros(0, np.int64)
+    return np.concatenate([none, *(o for o, _ in drawn)]), np.concatenate([none, *(n for _, n in drawn)]), bounds
+
+
+@given(runs(), st.integers(0, 400), st.sampled_from([64, 256, 5000]))
+def test_runs_planned_together_are_as_planned_one_by_one(drawn, gap: int, read_size: int) -> None:
+    offsets, lengths, bounds = drawn
+    together = list(plan_runs(offsets, lengths, bounds, gap=gap, read_size=read_size))
+    assert len(together) == len(bounds) - 1
+    for plan, (begin, end) in zip(together, pairwise(bounds.tolist()), strict=True):
+        alone = plan_reads(offsets[begin:end], lengths[begin:end], gap=gap, read_size=read_size)
+        for name in ("offsets", "lengths", "places", "record_lengths", "size"):
+            assert np.array_equal(getattr(plan, name), getattr(alone, name))
+        has_bytes = plan.record_lengths > 0
+        assert plan.record_places[has_bytes].tolist() == alone.record_places[has_bytes].tolist()
+
+
+def test_runs_in_order_are_planned_the_fast_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lmdbio.reader.plan.plan_reads", None)
+    offsets = np.arange(100) * 1000
+    bounds = np.array([0, 1, 50, 100])
+    plans = list(plan_runs(offsets, np.full(100, 900), bounds, gap=100, read_size=1 << 20))
+    assert [plan.lengths.tolist() for plan in plans] == [[900], [48_900], [49_900]]
 
 
 def test_adjacent_records_are_one_read_and_a_wide_gap_parts_them() -> None:
@@ -93,16 +115,8 @@ def test_the_smallest_gaps_are_merged_first() -> None:
     assert plan_reads(offsets, lengths, gap=4096, read_size=4096).offsets.tolist() == [0, 2500]
 
 
-def test_small_reads_are_handed_out_together() -> None:
-    offsets = np.arange(64) * (1 << 20)
-    plan = plan_reads(offsets, np.full(64, 16 << 10), gap=0, read_size=1 << 20)
-    assert np.diff(plan.tasks).tolist() == [TASK_SIZE // (16 << 10)] * 8
-    large = plan_reads(offsets, np.full(64, 1 << 19), gap=0, read_size=1 << 20)
-    assert large.n_tasks == 64
-
-
 @pytest.mark.parametrize("lengths", [[], [0], [0, 0]])
 def test_records_without_bytes_need_no_read(lengths: list[int]) -> None:
     plan = plan_reads(np.full(len(lengths), 7), np.array(lengths, np.int64), gap=0, read_size=4096)
-    assert (plan.size, plan.n_tasks, len(plan.offsets)) == (0, 0, 0)
+    assert (plan.size, len(plan.offsets)) == (0, 0)
     assert plan.record_places.tolist() == [0] * len(lengths)
