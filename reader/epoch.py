@@ -14,6 +14,7 @@ from lmdbio.reader.gather import copy_ranges
 from lmdbio.reader.pool import BufferPool
 from lmdbio.reader.prefetch import Load, Prefetcher
 from lmdbio.reader.settings import Verify
+from lmdbio.reader.unit import Unit
 
 
 class EpochReader(Iterator[Batch]):
@@ -103,16 +104,20 @@ class EpochReader(Iterator[Batch]):
                 return
             load = self._prefetcher.take()
             self._loads.append(load)
-            if isinstance(load.error, ReadError):
-                raise find_unreadable(
-                    self._source,
-                    load.error,
-                    unit.offsets,
-                    unit.plan.record_lengths,
-                    lambda place: self._index.keys[int(unit.records[place])],
-                ) from load.error
             if load.error is not None:
-                raise load.error
+                raise self._named(load.error, unit) from load.error
+
+    def _named(self, error: Exception, unit: Unit) -> Exception:
+        """Return the error with the record that it concerns, where it is one of reading."""
+        if not isinstance(error, ReadError):
+            return error
+        return find_unreadable(
+            self._source,
+            error,
+            unit.offsets,
+            unit.plan.record_lengths,
+            lambda place: self._index.keys[int(unit.records[place])],
+        )
 
     def _give_back(self) -> None:
         """Let go of the units that no later step needs."""

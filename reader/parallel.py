@@ -230,6 +230,7 @@ class ParallelReader:
             depth=options.depth,
             prefetch_bytes=self._prefetch_bytes,
             window=max(options.depth * options.read_size, 2 * options.coalesce),
+            on_wait=planner.expect_waits,
         )
         return EpochReader(
             index=self.index,

@@ -7,7 +7,7 @@ When many units in a row turn out to be in memory, the window closes again.
 """
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from threading import Condition, RLock, Thread
 from typing import Final
 
@@ -60,6 +60,8 @@ class Prefetcher:
         Bytes of units that are held (being read, waiting, or not yet given back) beyond which no unit is begun ahead.
     window
         Bytes to run ahead once a read has had to wait; grows with need.
+    on_wait
+        Called when the window opens: bytes are not in memory.
     """
 
     def __init__(
@@ -71,6 +73,7 @@ class Prefetcher:
         depth: int,
         prefetch_bytes: int,
         window: int,
+        on_wait: Callable[[], None],
     ) -> None:
         self._units = units
         self._source = source
@@ -78,6 +81,7 @@ class Prefetcher:
         self._depth = depth
         self._prefetch_bytes = prefetch_bytes
         self._first_window = min(window, prefetch_bytes)
+        self._on_wait = on_wait
         self._lock = RLock()  # the garbage collector may call `abandon` in a thread that holds it
         self._work = Condition(self._lock)  # a thread may find something to do
         self._progress = Condition(self._lock)  # reads or a plan were finished
@@ -272,6 +276,7 @@ class Prefetcher:
         with self._lock:
             if self._window or self._is_closed:
                 return
+            self._on_wait()
             self._window = self._first_window
             self._n_cached = 0
             missing = self._depth - len(self._threads)

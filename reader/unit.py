@@ -1,7 +1,8 @@
 """Prefetch units: what is planned and read together into one buffer, in order of first need. Pure: no I/O.
 
 In sequential and global order a unit is a run of this rank's whole steps; in block order it is what this rank takes of
-one shuffled group of partition pieces of one stream, so that whole partitions are read once with large reads.
+one shuffled group of partition pieces of one stream, so that whole partitions are read once with large reads. As long
+as all bytes are in memory anyway, runs of steps serve block order, too: they need far less memory.
 """
 
 import heapq
@@ -99,17 +100,28 @@ class UnitPlanner:
         self._options = options
         self._record_size = max(1, record_size)
         self._group_span = group_span
+        self._has_waits = False
+
+    def expect_waits(self) -> None:
+        """Learn that bytes are not in memory: from the next unit on, groups are kept together. Any thread may call."""
+        self._has_waits = True
 
     def units(self) -> Iterator[Unit]:
         """Yield the units in order of first need."""
         if self._group_span is None:
-            return self._runs()
-        return self._groups(self._group_span)
+            yield from self._runs()
+            return
+        step = 0
+        runs = self._runs()
+        while not self._has_waits and (unit := next(runs, None)) is not None:
+            step = unit.last_step + 1
+            yield unit
+        yield from self._groups(step, self._group_span)
 
     def _runs(self) -> Iterator[Unit]:
         """Yield runs of whole steps of about ``coalesce`` bytes."""
         unit_elements = max(1, self._options.coalesce // self._record_size)
-        for scan in self._scans():
+        for scan in self._scans(0):
             offsets, lengths = self._extents(scan.records)
             cuts = _cut_steps(scan.bounds, unit_elements)
             plans = plan_runs(
@@ -131,13 +143,13 @@ class UnitPlanner:
                     plan,
                 )
 
-    def _groups(self, group_span: int) -> Iterator[Unit]:
-        """Yield what this rank takes of each group, once all of it was seen."""
+    def _groups(self, first_step: int, group_span: int) -> Iterator[Unit]:
+        """Yield what this rank takes of each group from a step on, once all of it was seen."""
         n_streams = self._sequence.streams
         reach = n_streams * (group_span + 1)
         open_groups: dict[int, _Group] = {}
         waiting: list[_Group] = []  # a heap: groups, open or closed, by first need
-        for scan in self._scans():
+        for scan in self._scans(first_step):
             for group in _split(scan, n_streams):
                 held = open_groups.get(group.stream)
                 if held is not None and held.number == group.number:
@@ -156,8 +168,8 @@ class UnitPlanner:
         while waiting:
             yield self._group_unit(heapq.heappop(waiting))
 
-    def _scans(self) -> Iterator["_Scan"]:
-        """Yield the rank's elements, many whole steps at a time."""
+    def _scans(self, first_step: int) -> Iterator["_Scan"]:
+        """Yield the rank's elements from a step on, many whole steps at a time."""
         n_steps, rank, global_batch = self._steps.n_steps, self._rank, self._global_batch
         per_scan = max(1, _SCAN_SIZE // self._batch_size)
         # pattern: (period, batch_size), the positions of a full step less its first; which stream a step begins with
@@ -165,7 +177,7 @@ class UnitPlanner:
         period = self._sequence.streams // math.gcd(self._sequence.streams, global_batch)
         full = [self._steps.positions(step, rank) - step * global_batch for step in range(min(period, n_steps - 1))]
         pattern = np.stack(full) if len(full) == period else None
-        for first in range(0, n_steps, per_scan):
+        for first in range(first_step, n_steps, per_scan):
             end = min(first + per_scan, n_steps)
             if pattern is None:
                 parts = [self._steps.positions(step, rank) for step in range(first, end)]

@@ -4,6 +4,7 @@ import gc
 import threading
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -32,8 +33,13 @@ def units(n_units: int = N_UNITS) -> Iterator[Unit]:
     return (make_unit(step, step * SIZE, SIZE) for step in range(n_units))
 
 
-def make_prefetcher(source: FakeSource, *, n_units: int = N_UNITS, **options: int) -> Prefetcher:
-    settings = {"depth": 4, "prefetch_bytes": 8 * SIZE, "window": 2 * SIZE} | options
+def make_prefetcher(source: FakeSource, *, n_units: int = N_UNITS, **options: Any) -> Prefetcher:
+    settings: dict[str, Any] = {
+        "depth": 4,
+        "prefetch_bytes": 8 * SIZE,
+        "window": 2 * SIZE,
+        "on_wait": lambda: None,
+    } | options
     return Prefetcher(units(n_units), source=source, pool=BufferPool(keep=1 << 22), **settings)
 
 
@@ -74,6 +80,7 @@ def test_units_arrive_in_order_and_whole(
         depth=depth,
         prefetch_bytes=prefetch_bytes,
         window=1 << 16,
+        on_wait=lambda: None,
     )
     assert drain(prefetcher) == [CONTENT[offset : offset + length] for offset, length in extents]
     prefetcher.close()
@@ -90,7 +97,13 @@ def test_what_is_in_memory_is_read_by_the_consumer_alone() -> None:
 def test_buffers_of_cached_units_are_used_again_at_once() -> None:
     pool = BufferPool(keep=1 << 22)
     prefetcher = Prefetcher(
-        units(), source=FakeSource(CONTENT, cached=lambda _: True), pool=pool, depth=2, prefetch_bytes=1 << 22, window=1
+        units(),
+        source=FakeSource(CONTENT, cached=lambda _: True),
+        pool=pool,
+        depth=2,
+        prefetch_bytes=1 << 22,
+        window=1,
+        on_wait=lambda: None,
     )
     places = set()
     while prefetcher.peek() is not None:
@@ -114,6 +127,16 @@ def test_the_window_grows_while_the_consumer_waits() -> None:
     prefetcher = make_prefetcher(FakeSource(CONTENT, delay_s=0.002), depth=8, window=SIZE, prefetch_bytes=6 * SIZE)
     drain(prefetcher)
     assert SIZE < prefetcher.window <= 6 * SIZE
+    prefetcher.close()
+
+
+def test_the_first_wait_is_told_once() -> None:
+    told = []
+    prefetcher = make_prefetcher(FakeSource(CONTENT), on_wait=lambda: told.append(1))
+    prefetcher.peek()
+    assert told == []
+    drain(prefetcher)
+    assert told == [1]
     prefetcher.close()
 
 
@@ -177,7 +200,13 @@ def test_an_error_of_planning_comes_after_the_units_before_it() -> None:
     for cached in (lambda _: True, lambda _: False):
         source = FakeSource(CONTENT, cached=cached)
         prefetcher = Prefetcher(
-            planned(), source=source, pool=BufferPool(keep=0), depth=3, prefetch_bytes=1 << 20, window=1 << 20
+            planned(),
+            source=source,
+            pool=BufferPool(keep=0),
+            depth=3,
+            prefetch_bytes=1 << 20,
+            window=1 << 20,
+            on_wait=lambda: None,
         )
         for _ in range(5):
             prefetcher.peek()
@@ -202,7 +231,13 @@ def test_closing_waits_for_reads_in_flight_and_ends_the_threads() -> None:
 def test_threads_that_wait_hold_no_buffer() -> None:
     pool = BufferPool(keep=1 << 24)
     prefetcher = Prefetcher(
-        units(6), source=FakeSource(CONTENT), pool=pool, depth=4, prefetch_bytes=1 << 22, window=1 << 22
+        units(6),
+        source=FakeSource(CONTENT),
+        pool=pool,
+        depth=4,
+        prefetch_bytes=1 << 22,
+        window=1 << 22,
+        on_wait=lambda: None,
     )
     drain(prefetcher)
     gc.collect()

@@ -25,7 +25,15 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> Index:
 
 
 def plan(
-    index: Index, *, order: Order, batch_size: int, rank: int, world_size: int, streams: int, drop_last: bool
+    index: Index,
+    *,
+    order: Order,
+    batch_size: int,
+    rank: int,
+    world_size: int,
+    streams: int,
+    drop_last: bool,
+    n_cached: int = 0,
 ) -> tuple[list[Unit], Sequence, Steps]:
     bounds = index.partitions
     sequence = Sequence(N, index.layout_order, bounds, order=order, seed=3, epoch=1, streams=streams, shuffle_window=2)
@@ -43,7 +51,14 @@ def plan(
         record_size=4500,
         group_span=2 * int(np.diff(bounds).max()) if order == "block" else None,
     )
-    return list(planner.units()), sequence, steps
+    units: list[Unit] = []
+    if not n_cached:
+        planner.expect_waits()
+    for unit in planner.units():
+        units.append(unit)
+        if len(units) == n_cached:
+            planner.expect_waits()
+    return units, sequence, steps
 
 
 @given(
@@ -53,10 +68,19 @@ def plan(
     st.integers(1, 9),
     st.booleans(),
     st.sampled_from([64, 500, 1 << 14]),
+    st.integers(0, 9),
     st.data(),
 )
 def test_units_hold_every_element_of_every_step_once(
-    index: Index, order: Order, batch_size: int, world_size: int, streams: int, drop_last: bool, scan: int, data
+    index: Index,
+    order: Order,
+    batch_size: int,
+    world_size: int,
+    streams: int,
+    drop_last: bool,
+    scan: int,
+    n_cached: int,
+    data,
 ) -> None:
     rank = data.draw(st.integers(0, world_size - 1))
     with pytest.MonkeyPatch.context() as patch:
@@ -69,6 +93,7 @@ def test_units_hold_every_element_of_every_step_once(
             world_size=world_size,
             streams=streams,
             drop_last=drop_last,
+            n_cached=n_cached,
         )
     needs = [unit.first_step for unit in units]
     assert needs == sorted(needs)
@@ -120,3 +145,13 @@ def test_extents_up_to_the_end_are_fine() -> None:
     check_extents(
         np.array([0, 100], np.uint64), np.array([100, 0]), size=100, path="x", key_of=lambda place: b"%d" % place
     )
+
+
+def test_what_is_in_memory_is_read_in_runs_of_steps_in_block_order_too(index: Index) -> None:
+    options = {"order": "block", "batch_size": 10, "rank": 0, "world_size": 1, "streams": 4, "drop_last": True}
+    units, _, steps = plan(index, **options, n_cached=1 << 30)
+    assert {len(unit.bounds) - 1 for unit in units[:-1]} == {100_000 // 4500 // 10}
+    assert units[-1].last_step == steps.n_steps - 1
+    units, _, _ = plan(index, **options, n_cached=3)
+    assert {len(unit.bounds) - 1 for unit in units[:3]} == {100_000 // 4500 // 10}
+    assert max(len(unit.bounds) - 1 for unit in units[3:]) > 5
