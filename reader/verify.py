@@ -17,6 +17,7 @@ from lmdbio.comm import Comm, agreement, comm_or_single
 from lmdbio.errors import CorruptDatabaseError, ReadError
 from lmdbio.layout.file import DataFile
 from lmdbio.layout.index import Index
+from lmdbio.layout.keys import Keys
 from lmdbio.layout.meta import read_meta
 from lmdbio.layout.path import DatabasePath, PathLike, resolve
 from lmdbio.layout.tree import TreeRecords, walk
@@ -36,8 +37,8 @@ class Finding:
     """One thing that differs."""
 
     difference: Difference
-    """What differs: the number of records, an extent of the index from the tree's, a key (stock LMDB does not find
-    it), a value's length or bytes from stock LMDB's, its checksum from the stored one, or a value cannot be read."""
+    """What differs: the number of records, an extent of the index or a key from the tree's (or stock LMDB does not find
+    the key), a value's length or bytes from stock LMDB's, its checksum from the stored one, or it cannot be read."""
     number: int | None
     """The record's number; None where the whole database is meant."""
     key: bytes | None
@@ -203,7 +204,7 @@ def _compare_counts(environment: lmdb.Environment, n_records: int) -> list[Findi
 
 
 def compare_with_tree(index: Index, tree: TreeRecords) -> tuple[list[Finding], NDArray[np.int64]]:
-    """Return where the index's extents differ from the tree's, and the numbers of the records that do not.
+    """Return where the index's keys and extents differ from the tree's, and the numbers of the records that do not.
 
     The second is int64, shape (n,), ascending. Pure.
     """
@@ -211,7 +212,7 @@ def compare_with_tree(index: Index, tree: TreeRecords) -> tuple[list[Finding], N
         detail = f"expected {len(tree.keys)} records as in the tree, found {len(index)} in the index"
         return [Finding("count", None, None, detail)], np.empty(0, np.int64)
     offsets, lengths = index.offsets, index.lengths
-    same = (offsets == tree.offsets) & (lengths == tree.lengths)
+    moved = (offsets != tree.offsets) | (lengths != tree.lengths)
     findings = [
         Finding(
             "extent",
@@ -220,9 +221,22 @@ def compare_with_tree(index: Index, tree: TreeRecords) -> tuple[list[Finding], N
             f"expected {tree.lengths[number]} bytes at offset {tree.offsets[number]} as in the tree, "
             f"found {lengths[number]} at {offsets[number]} in the index",
         )
-        for number in np.flatnonzero(~same).tolist()
+        for number in np.flatnonzero(moved).tolist()
     ]
-    return findings, np.flatnonzero(same)
+    keys = index.keys.expand()
+    renamed = _differing_keys(keys, tree.keys) & ~moved
+    findings += [
+        Finding("key", number, keys[number], f"expected key {tree.keys[number]!r} as in the tree")
+        for number in np.flatnonzero(renamed).tolist()
+    ]
+    return findings, np.flatnonzero(~(moved | renamed))
+
+
+def _differing_keys(keys: Keys, others: Keys) -> NDArray[np.bool_]:
+    """Return which keys differ, shape (n_records,)."""
+    if np.array_equal(keys.offsets, others.offsets) and np.array_equal(keys.blob, others.blob):
+        return np.zeros(len(keys), np.bool_)
+    return np.fromiter((key != other for key, other in zip(keys, others, strict=True)), np.bool_, len(keys))
 
 
 def plan_runs(offsets: NDArray[np.int64], lengths: NDArray[np.int64], records: NDArray[np.int64]) -> list[_Run]:

@@ -137,8 +137,10 @@ def test_a_key_that_is_not_the_databases_is_found(tmp_path: Path) -> None:
     with DataFile(other / "data.mdb") as file:
         keys = walk(file, read_meta(file)).keys
     _index(folder, lambda fields: fields.update(keys=keys))
-    found = cross_check(folder)
-    assert [(f.difference, f.number, f.key) for f in found.findings] == [("key", 1, b"c")]
+    for stock in (True, False):
+        found = cross_check(folder, stock=stock)
+        assert [(f.difference, f.number, f.key) for f in found.findings] == [("key", 1, b"c")]
+        assert found.findings[0].detail == "expected key b'b' as in the tree"
 
 
 def test_findings_are_counted_beyond_those_that_are_kept(tmp_path: Path) -> None:
