@@ -97,8 +97,7 @@ def _handled(command: Callable[P, None], program: str) -> Callable[P, None]:
             command(*args, **kwargs)
             sys.stdout.flush()
         except BrokenPipeError:
-            # Whoever read our output has gone; what is still buffered must not fail again at exit.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+            _drop_output()
             raise typer.Exit(_PIPE_CLOSED) from None
         except KeyboardInterrupt:
             _tell(program, "interrupted")
@@ -109,10 +108,19 @@ def _handled(command: Callable[P, None], program: str) -> Callable[P, None]:
         except OSError as exc:
             if exc.errno not in _USERS_ERRNOS:
                 raise
+            _drop_output()
             _tell(program, _describe(exc))
             raise typer.Exit(1) from None
 
     return wrapper
+
+
+def _drop_output() -> None:
+    """Let go of output that nobody takes (its reader has gone, its disk is full): it must not fail again at exit."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 def _tell(program: str, message: str) -> None:
