@@ -104,13 +104,13 @@ class EpochReader(Iterator[Batch]):
                 return
             load = self._prefetcher.take()
             self._loads.append(load)
-            if load.error is not None:
+            if isinstance(load.error, ReadError):
                 raise self._named(load.error, unit) from load.error
+            if load.error is not None:
+                raise load.error
 
-    def _named(self, error: Exception, unit: Unit) -> Exception:
-        """Return the error with the record that it concerns, where it is one of reading."""
-        if not isinstance(error, ReadError):
-            return error
+    def _named(self, error: ReadError, unit: Unit) -> ReadError:
+        """Return the error with the record that it concerns."""
         return find_unreadable(
             self._source,
             error,

@@ -40,15 +40,23 @@ class RecordSource(Protocol):
 
 
 class RecordFile(DataFile):
-    """A data file whose reads are all planned, so that the kernel need not guess what comes next.
+    """A data file read by plan.
 
-    Closed with the last reference to it, so that a thread that still reads never meets another file's descriptor.
+    It closes with the last reference to it, so that a thread that still reads never meets another file's descriptor.
+
+    Parameters
+    ----------
+    path
+        The file.
+    in_order
+        Whether this machine reads the file from end to end, so that what the kernel reads ahead is needed, too, and
+        comes in large folios, which are faster to copy. Otherwise the kernel is told not to guess.
     """
 
-    def __init__(self, path: PathLike) -> None:
+    def __init__(self, path: PathLike, *, in_order: bool = False) -> None:
         super().__init__(path)
         self._nowait = _NOWAIT
-        if hasattr(os, "posix_fadvise"):
+        if not in_order and hasattr(os, "posix_fadvise"):
             os.posix_fadvise(self.fileno(), 0, 0, os.POSIX_FADV_RANDOM)
 
     def __del__(self) -> None:

@@ -17,7 +17,16 @@ from lmdbio.reader.options import ReadOptions
 from lmdbio.reader.pool import BufferPool
 from lmdbio.reader.prefetch import Prefetcher
 from lmdbio.reader.sequence import Order, Sequence, Steps
-from lmdbio.reader.settings import Io, OnError, Settings, Verify, agree_on_settings, default_streams, ranks_of
+from lmdbio.reader.settings import (
+    DEFAULT_STREAMS,
+    Io,
+    OnError,
+    Settings,
+    Verify,
+    agree_on_settings,
+    count_nodes,
+    ranks_of,
+)
 from lmdbio.reader.unit import UnitPlanner
 
 _PREFETCH_BYTES: Final = 256 << 20
@@ -110,10 +119,13 @@ class ParallelReader:
         self._settings = settings
         self._job = _Job(self._comm, rank=self.rank, world_size=self.world_size, on_error=on_error)
         self._options = options or ReadOptions()
-        self._streams = streams or default_streams(self._comm)
+        n_nodes = count_nodes(self._comm)
+        self._streams = streams or max(DEFAULT_STREAMS, n_nodes)
+        # Without a communicator nobody knows how many machines share the file.
+        is_one_node = n_nodes == 1 and self.world_size == self._comm.Get_size()
         self.index, _ = open_index(database, index, comm=self._comm)
         with agreement(self._comm):
-            self._file = RecordFile(resolve(database).data)
+            self._file = RecordFile(resolve(database).data, in_order=order == "sequential" and is_one_node)
             if verify == "checksum" and self.index.checksums is None:
                 raise ValueError(
                     f"verify: expected an index with checksums, found none in {self.index.path}: "

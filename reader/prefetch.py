@@ -2,7 +2,7 @@
 
 What is in the page cache is read by the consumer itself when it asks, into a buffer that is still in the processor's
 cache: nothing is faster. The first read that has to wait starts the threads. From then on they run ahead, by a window
-that doubles whenever the consumer waits although threads stood idle for want of window, up to ``prefetch_bytes``.
+that doubles whenever the consumer has waited while threads stood idle for want of window, up to ``prefetch_bytes``.
 When many units in a row turn out to be in memory, the window closes again.
 """
 
@@ -95,7 +95,7 @@ class Prefetcher:
         self._window = 0
         self._ahead = 0  # bytes begun and not taken
         self._held = 0  # bytes begun and not given back
-        self._is_starved = False  # a thread found nothing to do for want of window
+        self._n_starved = 0  # threads that have nothing to do for want of window
         self._n_cached = 0  # units in a row that were in memory
 
     @property
@@ -179,7 +179,10 @@ class Prefetcher:
                 if self._may_plan():
                     self._plan()
                 elif not self._read_ahead():
+                    is_starved = self._is_short()
+                    self._n_starved += is_starved
                     self._work.wait()
+                    self._n_starved -= is_starved
 
     def _read_ahead(self) -> bool:
         """Do some reads of the first unit that has any and may be begun, and say whether there were."""
@@ -187,7 +190,6 @@ class Prefetcher:
         for load in self._loads:
             if load.buffer is None:
                 if not self._may_begin(load):
-                    self._is_starved = True
                     return False
                 self._begin(load)
             if load.has_reads:
@@ -199,6 +201,10 @@ class Prefetcher:
         if self._planning or self._is_exhausted or not self._window:
             return False
         return not self._loads or self._loads[-1].buffer is not None
+
+    def _is_short(self) -> bool:
+        """Return whether a unit is planned that the window alone keeps from being begun."""
+        return self._window > 0 and bool(self._loads) and self._loads[-1].buffer is None
 
     def _may_begin(self, load: Load) -> bool:
         size = load.unit.plan.size
@@ -290,7 +296,6 @@ class Prefetcher:
         self._n_cached = self._n_cached + 1 if load.was_cached else 0
         if self._n_cached >= _CLOSE_AFTER:
             self._window = 0
-        elif has_waited and self._is_starved and self._window:
+        elif has_waited and self._n_starved and self._window:
             self._window = min(2 * self._window, self._prefetch_bytes)
             self._work.notify_all()
-        self._is_starved = False

@@ -67,9 +67,9 @@ def agree_on_settings(comm: Comm, settings: Settings) -> None:
                 raise ValueError(f"{name}: expected the same on every rank, found {found}")
 
 
-def default_streams(comm: Comm) -> int:
-    """Collective. Return 8, or the number of nodes where that is larger."""
-    return max(DEFAULT_STREAMS, len(set(comm.allgather(socket.gethostname()))))
+def count_nodes(comm: Comm) -> int:
+    """Collective. Return the number of machines that the ranks run on."""
+    return len(set(comm.allgather(socket.gethostname())))
 
 
 def ranks_of(comm: Comm, rank: int | None, world_size: int | None, *, has_comm: bool) -> tuple[int, int]:

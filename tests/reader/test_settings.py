@@ -3,7 +3,7 @@
 import pytest
 
 from lmdbio.comm import SingleProcess
-from lmdbio.reader.settings import Settings, agree_on_settings, default_streams, ranks_of
+from lmdbio.reader.settings import Settings, agree_on_settings, count_nodes, ranks_of
 
 GOOD = {
     "batch_size": 1,
@@ -51,13 +51,13 @@ def test_ranks_that_differ_are_told_on_every_rank() -> None:
     agree_on_settings(SingleProcess(), Settings(**GOOD))
 
 
-def test_streams_are_eight_or_the_nodes_if_more() -> None:
+def test_ranks_of_one_machine_count_as_one_node() -> None:
     class ManyNodes(SingleProcess):
         def allgather(self, sendobj: object) -> list[object]:
             return [f"node{rank // 2}" for rank in range(24)]
 
-    assert default_streams(SingleProcess()) == 8
-    assert default_streams(ManyNodes()) == 12
+    assert count_nodes(SingleProcess()) == 1
+    assert count_nodes(ManyNodes()) == 12
 
 
 def test_ranks_come_from_the_communicator_or_the_caller() -> None:
