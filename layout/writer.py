@@ -13,6 +13,7 @@ import xxhash
 from numpy.typing import NDArray
 
 from lmdbio.errors import TargetError
+from lmdbio.layout.free_list import FREE_TXNID
 from lmdbio.layout.keys import Keys
 from lmdbio.layout.meta import Meta, pack_metas
 from lmdbio.layout.page import N_METAS
@@ -24,9 +25,6 @@ from lmdbio.layout.target import BLOCK_SIZE, TargetFile
 from lmdbio.layout.trees import Trees, build_trees, drop_skipped, value_offsets, written_records
 
 __all__ = ["DatabaseWriter", "Value", "WrittenDatabase", "write_database"]
-
-TXNID: Final = 2
-"""The transaction that a new database claims to come from: one later than the one that freed its free pages."""
 
 _BUFFER_SIZE: Final = 8 << 20
 _N_BUFFERS: Final = 4
@@ -196,7 +194,7 @@ class DatabaseWriter:
             mapsize=size,
             main=trees.main,
             free=trees.free,
-            txnid=TXNID,
+            txnid=_txnid(trees),
             digest=digest,
         )
         try:
@@ -240,8 +238,8 @@ class DatabaseWriter:
             partitions=running_sum(counts[counts > 0].astype(np.int64)),
             meta=Meta(
                 page_size=plan.page_size,
-                txnid=TXNID,
-                slot=TXNID & 1,
+                txnid=_txnid(trees),
+                slot=_txnid(trees) & 1,
                 last_page=n_pages - 1,
                 mapsize=n_pages * plan.page_size,
                 free=trees.free,
@@ -249,6 +247,16 @@ class DatabaseWriter:
                 digest=digest,
             ),
         )
+
+
+def _txnid(trees: Trees) -> int:
+    """Return the transaction that a new database claims to come from.
+
+    The next transaction may use pages that were freed before the last one, so with free pages it is one later than
+    theirs. Without any it is the first: a later transaction that adds the first and long record to an empty free
+    database has LMDB 0.9 (``mdb_page_alloc``) search the leaf in the making, and take what memory holds for a node.
+    """
+    return FREE_TXNID + 1 if trees.free.entries else 1
 
 
 def _ignore(step: str) -> None:
@@ -297,9 +305,15 @@ def write_database(
         n_partitions=n_partitions,
     )
     with DatabaseWriter(path, plan, checksum=checksum, direct=direct) as writer:
+
+        def write(region: int) -> None:
+            writer.write_region(region, ([values[record]] for record in plan.region_records(region).tolist()))
+
         try:
-            for region in range(plan.n_regions):
-                writer.write_region(region, ([values[record]] for record in plan.region_records(region).tolist()))
+            # One thread takes checksums and gathers while the other one's system call runs.
+            with ThreadPoolExecutor(_N_WRITING) as pool:
+                for _ in pool.map(write, range(plan.n_regions)):
+                    pass
             return writer.finish()
         except BaseException:
             os.unlink(path)
