@@ -1,6 +1,7 @@
 """The bytes of one region: overflow extents, then leaves, put into a sink value by value."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -21,6 +22,7 @@ from lmdbio.layout.page import (
 from lmdbio.layout.partition import running_sum
 from lmdbio.layout.plan import DatabasePlan
 from lmdbio.layout.sink import Sink
+from lmdbio.layout.target import Part
 
 Buffer: TypeAlias = bytes | bytearray | memoryview | NDArray[Any]
 Value: TypeAlias = Iterable[Buffer]
@@ -67,38 +69,52 @@ class RegionWriter:
         ValueError
             If there are more or fewer values than the region wants.
         """
-        stream = _Stream(values, region)
+        stream = iter(values)
         self._write_extents(region, stream, sink)
         first, last = self._plan.region_leaves_bounds[region : region + 2].tolist()
         step = max(1, _LEAF_BYTES_AT_A_TIME // self._plan.page_size)
         for leaf in range(first, last, step):
-            self._write_leaves(leaf, min(leaf + step, last), stream, sink)
-        stream.expect_end()
+            self._write_leaves(region, leaf, min(leaf + step, last), stream, sink)
+        for _ in stream:
+            raise ValueError(f"region {region}: expected as many values as it wants, found more")
 
-    def _write_extents(self, region: int, stream: "_Stream", sink: Sink) -> None:
+    def _write_extents(self, region: int, stream: Iterator[Value | None], sink: Sink) -> None:
         plan = self._plan
         all_records = plan.extent_records(region)
         for begin in range(0, len(all_records), _EXTENTS_AT_A_TIME):
             records = all_records[begin : begin + _EXTENTS_AT_A_TIME]
-            pages = overflow_pages(plan.lengths[records], plan.page_size)
+            lengths = plan.lengths[records]
+            pages = overflow_pages(lengths, plan.page_size)
+            tails = pages * plan.page_size - HEADER_SIZE - lengths
             headers = _headers(plan.value_pages[records], pages)
-            tails = pages * plan.page_size - HEADER_SIZE - plan.lengths[records]
-            rows = zip(records.tolist(), plan.lengths[records].tolist(), tails.tolist(), strict=True)
-            for number, (record, length, tail) in enumerate(rows):
-                value = stream.take()
+            rows = zip(records.tolist(), lengths.tolist(), tails.tolist(), headers, strict=True)
+            n_values = 0
+            for (record, length, tail, header), value in zip(rows, stream):  # noqa: B905  # the stream goes on
+                n_values += 1
                 if value is None:
                     self._written[record] = False
                     sink.skip(HEADER_SIZE + length + tail)
-                    continue
-                sink.write(headers[number * HEADER_SIZE : (number + 1) * HEADER_SIZE])
-                self._write_value(record, length, value, sink)
-                sink.write(_ZEROS[:tail])
+                elif isinstance(value, (list, tuple)):
+                    parts = self._checked(record, length, value)
+                    sink.write([header, *parts, _ZEROS[:tail]], HEADER_SIZE + length + tail)
+                else:
+                    sink.write([header], HEADER_SIZE)
+                    self._write_lazy(record, length, value, sink)
+                    sink.write([_ZEROS[:tail]], tail)
+            _expect_values(region, len(records), n_values)
 
-    def _write_value(self, record: int, length: int, value: Value, sink: Sink) -> None:
-        if isinstance(value, (list, tuple)):
-            for part in self._checked(record, length, value):
-                sink.write(part)
-            return
+    def _checked(self, record: int, length: int, value: Sequence[Buffer]) -> list[Part]:
+        """Return the parts of a value at hand, their length checked, their checksum taken."""
+        parts = [as_bytes(part) for part in value]
+        found = sum(map(len, parts))
+        if found != length:
+            raise self._length_error(record, length, found)
+        if self._checksums is not None:
+            self._checksums[record] = _checksum(parts)
+        return parts
+
+    def _write_lazy(self, record: int, length: int, value: Value, sink: Sink) -> None:
+        """Write the parts of a value one by one."""
         hasher = xxhash.xxh3_64()
         found = 0
         for each in value:
@@ -108,82 +124,49 @@ class RegionWriter:
                 break
             if self._checksums is not None:
                 hasher.update(part)
-            sink.write(part)
+            sink.write([part], len(part))
             sink.settle()
-        self._check_length(record, length, found)
+        if found != length:
+            raise self._length_error(record, length, found)
         if self._checksums is not None:
             self._checksums[record] = hasher.intdigest()
 
-    def _checked(self, record: int, length: int, value: Iterable[Buffer]) -> list[memoryview]:
-        """Return the parts of a value at hand, their length checked, their checksum taken."""
-        parts = [as_bytes(part) for part in value]
-        self._check_length(record, length, sum(map(len, parts)))
-        if self._checksums is not None:
-            if len(parts) == 1:
-                self._checksums[record] = xxhash.xxh3_64_intdigest(parts[0])
-            else:
-                hasher = xxhash.xxh3_64()
-                for part in parts:
-                    hasher.update(part)
-                self._checksums[record] = hasher.intdigest()
-        return parts
+    def _length_error(self, record: int, length: int, found: int) -> SourceError:
+        more = "more" if found > length else str(found)
+        return SourceError(
+            f"{self._path}: key {self._plan.keys[record]!r}: expected a value of {length} bytes, found {more}: "
+            "its source changed while it was read"
+        )
 
-    def _check_length(self, record: int, length: int, found: int) -> None:
-        if found != length:
-            more = "more" if found > length else str(found)
-            raise SourceError(
-                f"{self._path}: key {self._plan.keys[record]!r}: expected a value of {length} bytes, found {more}: "
-                "its source changed while it was read"
-            )
-
-    def _write_leaves(self, first: int, last: int, stream: "_Stream", sink: Sink) -> None:
+    def _write_leaves(self, region: int, first: int, last: int, stream: Iterator[Value | None], sink: Sink) -> None:
         plan = self._plan
         records = plan.leaf_records(first, last)
         inline = records[plan.inline[records]]
-        held: list[list[memoryview]] = []
-        for record, length in zip(inline.tolist(), plan.lengths[inline].tolist(), strict=True):
-            value = stream.take()
-            self._written[record] = value is not None
-            if value is not None:
-                steady = value if isinstance(value, (list, tuple)) else [b"".join(map(bytes, value))]
-                held.append(self._checked(record, length, steady))
+        lengths = plan.lengths[inline].tolist()
+        values = [_at_hand(value, length) for value, length in zip(islice(stream, len(inline)), lengths)]  # noqa: B905
+        _expect_values(region, len(inline), len(values))
+        found = [length if value is None else len(value) for value, length in zip(values, lengths, strict=True)]
+        if found != lengths:
+            bad = next(number for number, length in enumerate(lengths) if found[number] != length)
+            raise self._length_error(int(inline[bad]), lengths[bad], found[bad])
+        self._written[inline] = [value is not None for value in values]
+        held = [value for value in values if value is not None]
+        if self._checksums is not None:
+            self._checksums[inline[self._written[inline]]] = [xxhash.xxh3_64_intdigest(value) for value in held]
         keep = self._written[records]
         if plan.key_order is not None:
             # The regions of extents may be written later; what they skip is taken out of the leaves at the end.
             keep |= ~plan.inline[records]
         pages, places = pack_leaf_batch(plan, first, last, keep)
         target = pages.reshape(-1).data
-        goals = places[plan.inline[records[keep]]].tolist()
-        for place, parts in zip(goals, held, strict=True):
-            for part in parts:
-                target[place : place + len(part)] = part
-                place += len(part)
-        sink.write(target)
+        for place, value in zip(places[plan.inline[records[keep]]].tolist(), held, strict=True):
+            target[place : place + len(value)] = value
+        sink.write([target], len(target))
 
 
-class _Stream:
-    """The values of a region, one by one, as many as it wants."""
-
-    def __init__(self, values: Iterable[Value | None], region: int) -> None:
-        self._values: Iterator[Value | None] = iter(values)
-        self._region = region
-        self._n_taken = 0
-
-    def take(self) -> Value | None:
-        """Return the next value."""
-        try:
-            value = next(self._values)
-        except StopIteration:
-            raise ValueError(
-                f"region {self._region}: expected a value for each of its records, found {self._n_taken} in all"
-            ) from None
-        self._n_taken += 1
-        return value
-
-    def expect_end(self) -> None:
-        """Raise ValueError if there is one more."""
-        for _ in self._values:
-            raise ValueError(f"region {self._region}: expected {self._n_taken} values, found more")
+def _expect_values(region: int, n_wanted: int, n_found: int) -> None:
+    if n_found != n_wanted:
+        raise ValueError(f"region {region}: expected as many values as it wants, found fewer")
 
 
 def pack_leaf_batch(
@@ -223,18 +206,44 @@ def pack_leaf_batch(
     return pages, places
 
 
-def as_bytes(part: Buffer) -> memoryview:
-    """Return any contiguous buffer as a memoryview of its bytes."""
+def as_bytes(part: Buffer) -> Part:
+    """Return any contiguous buffer as bytes or a memoryview of its bytes, not copied."""
+    if type(part) is bytes:
+        return part
     view = part.data if isinstance(part, np.ndarray) else memoryview(part)
     if view.nbytes == 0:
-        return memoryview(b"")
+        return b""
     return view if view.format == "B" and view.ndim == 1 and view.contiguous else view.cast("B")
 
 
-def _headers(first_pages: NDArray[np.int64], n_pages: NDArray[np.int64]) -> memoryview:
-    """Return the headers of extents end to end."""
+def _at_hand(value: Value | None, length: int) -> bytes | bytearray | None:
+    """Return a short value in one piece; of one that turns out longer than it should be, no more than shows that."""
+    if value is None:
+        return None
+    if isinstance(value, (list, tuple)) and len(value) == 1 and type(value[0]) is bytes:
+        return value[0]
+    held = bytearray()
+    for part in value:
+        held += as_bytes(part)
+        if len(held) > length:
+            break
+    return held
+
+
+def _checksum(parts: list[Part]) -> int:
+    if len(parts) == 1:
+        return xxhash.xxh3_64_intdigest(parts[0])
+    hasher = xxhash.xxh3_64()
+    for part in parts:
+        hasher.update(part)
+    return hasher.intdigest()
+
+
+def _headers(first_pages: NDArray[np.int64], n_pages: NDArray[np.int64]) -> list[bytes]:
+    """Return the header of each extent."""
     headers = np.zeros(len(first_pages), OVERFLOW_HEADER)
     headers["pgno"] = first_pages
     headers["flags"] = P_OVERFLOW
     headers["pages"] = n_pages
-    return headers.view(np.uint8).data
+    blob = headers.tobytes()
+    return [blob[begin : begin + HEADER_SIZE] for begin in range(0, len(blob), HEADER_SIZE)]

@@ -11,7 +11,7 @@ from concurrent.futures import Executor, Future, wait
 from queue import SimpleQueue
 from typing import Final, Protocol
 
-from lmdbio.layout.target import BLOCK_SIZE, MAX_PARTS, TargetFile
+from lmdbio.layout.target import BLOCK_SIZE, MAX_PARTS, Part, TargetFile
 
 _GATHER_SIZE: Final = 16 << 20
 _ZEROS: Final = memoryview(bytes(1 << 16))
@@ -20,8 +20,8 @@ _ZEROS: Final = memoryview(bytes(1 << 16))
 class Sink(Protocol):
     """Where the parts of a contiguous range go, in order."""
 
-    def write(self, part: memoryview) -> None:
-        """Take bytes; they may not change until :meth:`settle` or :meth:`finish` returns."""
+    def write(self, parts: list[Part], size: int) -> None:
+        """Take parts of ``size`` bytes in all; they may not change until :meth:`settle` or :meth:`finish` returns."""
 
     def skip(self, size: int) -> None:
         """Leave zeros."""
@@ -50,14 +50,16 @@ class GatherSink:
     def __init__(self, file: TargetFile, offset: int) -> None:
         self._file = file
         self._offset = offset
-        self._parts: list[memoryview] = []
+        self._parts: list[Part] = []
         self._size = 0
 
-    def write(self, part: memoryview) -> None:
+    def write(self, parts: list[Part], size: int) -> None:
         """See :class:`Sink`."""
-        self._parts.append(part)
-        self._size += len(part)
-        if self._size >= _GATHER_SIZE or len(self._parts) == MAX_PARTS:
+        if len(self._parts) + len(parts) > MAX_PARTS:
+            self.settle()
+        self._parts += parts
+        self._size += size
+        if self._size >= _GATHER_SIZE:
             self.settle()
 
     def skip(self, size: int) -> None:
@@ -135,17 +137,24 @@ class DirectSink:
         self._filled = 0
         self._writes: deque[Future[None]] = deque()
 
-    def write(self, part: memoryview) -> None:
+    def write(self, parts: list[Part], size: int) -> None:
         """See :class:`Sink`."""
-        size = len(part)
-        done = 0
-        while done < size:
+        for part in parts:
+            if self._buffer is not None and self._filled + len(part) < self._pool.size:
+                self._buffer[self._filled : self._filled + len(part)] = part
+                self._filled += len(part)
+            else:
+                self._write_across(memoryview(part))
+
+    def _write_across(self, part: memoryview) -> None:
+        """Copy a part that fills one buffer or more."""
+        while len(part):
             if self._buffer is None:
                 self._buffer = self._pool.take()
-            count = min(size - done, self._pool.size - self._filled)
-            self._buffer[self._filled : self._filled + count] = part[done : done + count]
+            count = min(len(part), self._pool.size - self._filled)
+            self._buffer[self._filled : self._filled + count] = part[:count]
             self._filled += count
-            done += count
+            part = part[count:]
             if self._filled == self._pool.size:
                 self._submit()
 
@@ -178,7 +187,7 @@ class DirectSink:
 
     def _write_zeros(self, size: int) -> None:
         for begin in range(0, size, len(_ZEROS)):
-            self.write(_ZEROS[: size - begin])
+            self._write_across(_ZEROS[: size - begin])
 
     def _submit(self) -> None:
         buffer, filled = self._buffer, self._filled

@@ -4,12 +4,14 @@ import errno
 import os
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from typing import Final
+from typing import Final, TypeAlias
 
 from lmdbio.errors import TargetError
 
 BLOCK_SIZE: Final = 4096
 """What O_DIRECT wants offsets, sizes and memory to be multiples of; no block device asks for more."""
+Part: TypeAlias = bytes | memoryview
+"""Bytes to be written; a memoryview is one of bytes."""
 MAX_PARTS: Final = 1024
 """Buffers that one system call takes (IOV_MAX of Linux)."""
 
@@ -61,7 +63,7 @@ class TargetFile:
         """Whether the system takes direct writes, as far as is known."""
         return self._direct_fd >= 0 and self._takes_direct
 
-    def write(self, offset: int, parts: Sequence[memoryview]) -> None:
+    def write(self, offset: int, parts: Sequence[Part]) -> None:
         """Write buffers of bytes end to end from ``offset`` on, without copying them.
 
         Raises
@@ -144,20 +146,21 @@ class TargetFile:
         return f"{self.path}: {reason}: {remedy}" if remedy else f"{self.path}: {reason}"
 
 
-def _write_all(fd: int, offset: int, parts: Sequence[memoryview]) -> None:
-    left = [part for part in parts if part.nbytes]
-    while left:
-        count = os.pwritev(fd, left[:MAX_PARTS], offset)
+def _write_all(fd: int, offset: int, parts: Sequence[Part]) -> None:
+    size = sum(map(len, parts))
+    begin = 0
+    while size:
+        count = os.pwritev(fd, parts[begin : begin + MAX_PARTS], offset)
         if count == 0:
             raise OSError(errno.EIO, "nothing was written")
         offset += count
-        done = 0
-        while done < len(left) and count >= left[done].nbytes:
-            count -= left[done].nbytes
-            done += 1
-        left = left[done:]
-        if count:
-            left[0] = left[0][count:]
+        size -= count
+        while size and count >= len(parts[begin]):
+            count -= len(parts[begin])
+            begin += 1
+        if size and count:
+            parts = [memoryview(parts[begin])[count:], *parts[begin + 1 :]]
+            begin = 0
 
 
 def _file_system(path: str) -> str:

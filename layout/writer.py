@@ -29,6 +29,9 @@ __all__ = ["DatabaseWriter", "Value", "WrittenDatabase", "write_database"]
 _BUFFER_SIZE: Final = 8 << 20
 _N_BUFFERS: Final = 4
 _N_WRITING: Final = 2
+_SMALL_VALUE: Final = 1 << 14
+_SMALLEST_DIRECT: Final = 1 << 20
+"""Bytes of a region below which one buffered call is faster than a direct one, unless direct ones are asked for."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,6 +95,7 @@ class DatabaseWriter:
         self._checksums = np.zeros(plan.n_records, np.uint64) if checksum else None
         self._regions_done = np.zeros(plan.n_regions, np.bool_)
         self._finished = False
+        self._smallest_direct = 0 if direct else _SMALLEST_DIRECT
         wanted = False if plan.align % BLOCK_SIZE else direct
         self._file = TargetFile(path, direct=wanted)
         self._region_writer = RegionWriter(plan, self._file.path, self._written, self._checksums)
@@ -124,7 +128,7 @@ class DatabaseWriter:
         ValueError
             If there are more or fewer values than the region wants.
         """
-        sink = self._sink(int(self.plan.region_pages[region]) * self.plan.page_size)
+        sink = self._sink(region)
         try:
             self._region_writer.write(region, values, sink)
             sink.finish()
@@ -181,8 +185,9 @@ class DatabaseWriter:
     ) -> None:
         self.close()
 
-    def _sink(self, offset: int) -> Sink:
-        if self._file.is_direct:
+    def _sink(self, region: int) -> Sink:
+        offset = int(self.plan.region_pages[region]) * self.plan.page_size
+        if self._file.is_direct and self.plan.region_bytes(region) >= self._smallest_direct:
             return DirectSink(self._file, offset, pool=self._pool, executor=self._executor)
         return GatherSink(self._file, offset)
 
@@ -310,8 +315,10 @@ def write_database(
             writer.write_region(region, ([values[record]] for record in plan.region_records(region).tolist()))
 
         try:
-            # One thread takes checksums and gathers while the other one's system call runs.
-            with ThreadPoolExecutor(_N_WRITING) as pool:
+            # Of large values one thread takes checksums while the other one's system call runs; small ones keep the
+            # interpreter busy, which two threads would only quarrel for.
+            small = sum(map(len, values)) < _SMALL_VALUE * len(values)
+            with ThreadPoolExecutor(1 if small else _N_WRITING) as pool:
                 for _ in pool.map(write, range(plan.n_regions)):
                     pass
             return writer.finish()

@@ -1,9 +1,14 @@
+import itertools
+
 import numpy as np
 import pytest
+import xxhash
 
+from lmdbio.errors import SourceError
 from lmdbio.layout.keys import Keys
 from lmdbio.layout.plan import plan_database
 from lmdbio.layout.region import RegionWriter, as_bytes
+from lmdbio.layout.target import Part
 
 
 class CountingSink:
@@ -12,9 +17,10 @@ class CountingSink:
     def __init__(self) -> None:
         self.size = self.held = self.most_held = 0
 
-    def write(self, part: memoryview) -> None:
-        self.size += len(part)
-        self.held += len(part)
+    def write(self, parts: list[Part], size: int) -> None:
+        assert size == sum(map(len, parts))
+        self.size += size
+        self.held += size
         self.most_held = max(self.most_held, self.held)
 
     def skip(self, size: int) -> None:
@@ -47,6 +53,22 @@ def test_checksums_do_not_depend_on_how_a_value_is_parted():
     assert len(set(write_into(CountingSink(), [6000] * 4, ways, n_partitions=1).tolist())) == 1
 
 
+def test_a_short_lazy_value_is_checked_and_copied_part_by_part():
+    buffer = bytearray(b"x")
+
+    def again():
+        for byte in b"abc":
+            buffer[0] = byte
+            yield buffer
+
+    assert (
+        write_into(CountingSink(), [3, 3], [again(), [b"abc"]], n_partitions=1).tolist()
+        == [xxhash.xxh3_64_intdigest(b"abc")] * 2
+    )
+    with pytest.raises(SourceError, match="expected a value of 3 bytes, found more"):
+        write_into(CountingSink(), [3], [itertools.repeat(b"ab")])
+
+
 def test_leaves_of_many_inline_values_are_packed_in_pieces():
     sink = CountingSink()
     write_into(sink, [1500] * 3000, ([bytes(1500)] for _ in range(3000)), n_partitions=1)
@@ -65,7 +87,7 @@ def test_leaves_of_many_inline_values_are_packed_in_pieces():
     ],
 )
 def test_every_contiguous_buffer_is_bytes(part: object, content: bytes):
-    found = as_bytes(part)
+    found = memoryview(as_bytes(part))
     assert (found.format, found.ndim, found.tobytes()) == ("B", 1, content)
 
 
