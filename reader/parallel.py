@@ -25,6 +25,7 @@ from lmdbio.reader.settings import (
     Verify,
     agree_on_settings,
     count_nodes,
+    has_spare_core,
     ranks_of,
 )
 from lmdbio.reader.unit import UnitPlanner
@@ -119,13 +120,16 @@ class ParallelReader:
         self._settings = settings
         self._job = _Job(self._comm, rank=self.rank, world_size=self.world_size, on_error=on_error)
         self._options = options or ReadOptions()
-        n_nodes = count_nodes(self._comm)
+        n_nodes, n_local_ranks = count_nodes(self._comm)
         self._streams = streams or max(DEFAULT_STREAMS, n_nodes)
-        # Without a communicator nobody knows how many machines share the file.
-        is_one_node = n_nodes == 1 and self.world_size == self._comm.Get_size()
+        # Without a communicator nobody knows how many machines there are: many, or one, whichever is the worse.
+        has_comm = self.world_size == self._comm.Get_size()
+        self._has_spare_core = has_spare_core(n_local_ranks if has_comm else self.world_size)
         self.index, _ = open_index(database, index, comm=self._comm)
         with agreement(self._comm):
-            self._file = RecordFile(resolve(database).data, in_order=order == "sequential" and is_one_node)
+            self._file = RecordFile(
+                resolve(database).data, in_order=order == "sequential" and has_comm and n_nodes == 1
+            )
             if verify == "checksum" and self.index.checksums is None:
                 raise ValueError(
                     f"verify: expected an index with checksums, found none in {self.index.path}: "
@@ -235,13 +239,15 @@ class ParallelReader:
             record_size=self._record_size,
             group_span=self._group_span,
         )
+        unit_size = max(options.coalesce, self._settings.batch_size * self._record_size)
         prefetcher = Prefetcher(
             planner.units(),
             source=file,
             pool=self._pool,
             depth=options.depth,
             prefetch_bytes=self._prefetch_bytes,
-            window=max(options.depth * options.read_size, 2 * options.coalesce),
+            window=max(options.depth * options.read_size, 2 * unit_size),
+            least_window=2 * unit_size if self._has_spare_core else 0,
             on_wait=planner.expect_waits,
         )
         return EpochReader(

@@ -48,6 +48,9 @@ def plan_reads(
     """
     lengths = np.asarray(lengths, np.int64)
     starts = np.asarray(offsets).astype(np.int64)
+    if len(lengths) == 1 and 0 < lengths[0] <= read_size:  # one record, asked for by itself
+        first = np.zeros(1, np.int64)
+        return ReadPlan(starts, lengths, first, first, lengths, int(lengths[0]))
     # order: the records that have bytes, by offset
     order = np.flatnonzero(lengths)
     if len(order) > 1 and (np.diff(starts[order]) < 0).any():

@@ -1,9 +1,9 @@
 """Reading units ahead of the consumer with a pool of threads, no further ahead than it helps.
 
 What is in the page cache is read by the consumer itself when it asks, into a buffer that is still in the processor's
-cache: nothing is faster. The first read that has to wait starts the threads. From then on they run ahead, by a window
-that doubles whenever the consumer has waited while threads stood idle for want of window, up to ``prefetch_bytes``.
-When many units in a row turn out to be in memory, the window closes again.
+cache; where cores are to spare one thread helps, a little ahead. The first read that has to wait starts all threads.
+From then on they run ahead, by a window that doubles whenever the consumer has waited while threads stood idle for want
+of window, up to ``prefetch_bytes``. When many units in a row turn out to be in memory, it is as at first again.
 """
 
 from collections import deque
@@ -18,8 +18,8 @@ from lmdbio.reader.fetch import RecordSource, end_of_task, read_all, read_cached
 from lmdbio.reader.pool import BufferPool
 from lmdbio.reader.unit import Unit
 
-_CLOSE_AFTER: Final = 32
-"""Units in a row that were in memory, after which the window closes."""
+_CLOSE_AFTER: Final = 16
+"""Units in a row that were in memory, after which the window is as at first."""
 
 
 class Load:
@@ -60,8 +60,10 @@ class Prefetcher:
         Bytes of units that are held (being read, waiting, or not yet given back) beyond which no unit is begun ahead.
     window
         Bytes to run ahead once a read has had to wait; grows with need.
+    least_window
+        Bytes to run ahead, with one thread, while all is in memory; 0: the consumer reads alone then.
     on_wait
-        Called when the window opens: bytes are not in memory.
+        Called when the window opens anew: bytes are not in memory.
     """
 
     def __init__(
@@ -73,6 +75,7 @@ class Prefetcher:
         depth: int,
         prefetch_bytes: int,
         window: int,
+        least_window: int,
         on_wait: Callable[[], None],
     ) -> None:
         self._units = units
@@ -80,7 +83,8 @@ class Prefetcher:
         self._pool = pool
         self._depth = depth
         self._prefetch_bytes = prefetch_bytes
-        self._first_window = min(window, prefetch_bytes)
+        self._least_window = min(least_window, prefetch_bytes)
+        self._first_window = max(self._least_window, min(window, prefetch_bytes))
         self._on_wait = on_wait
         self._lock = RLock()  # the garbage collector may call `abandon` in a thread that holds it
         self._work = Condition(self._lock)  # a thread may find something to do
@@ -92,7 +96,8 @@ class Prefetcher:
         self._planning_error: Exception | None = None
         self._is_exhausted = False
         self._is_closed = False
-        self._window = 0
+        self._window = self._least_window
+        self._is_open = False  # whether reads have had to wait lately
         self._ahead = 0  # bytes begun and not taken
         self._held = 0  # bytes begun and not given back
         self._n_starved = 0  # threads that have nothing to do for want of window
@@ -135,6 +140,8 @@ class Prefetcher:
         with self._lock:
             load = self._loads[0]
             self._begin(load)
+            if self._window and not self._threads:
+                self._start(1)
             if not self._window:
                 self._read_cached(load)
             while load.has_reads:
@@ -280,22 +287,27 @@ class Prefetcher:
     def _run_ahead(self) -> None:
         """Open the window, and start the threads: called when a read is about to wait."""
         with self._lock:
-            if self._window or self._is_closed:
+            if self._is_open or self._is_closed:
                 return
+            self._is_open = True
             self._on_wait()
             self._window = self._first_window
             self._n_cached = 0
-            missing = self._depth - len(self._threads)
-            for _ in range(missing):
-                thread = Thread(target=self._run, name="lmdbio-read", daemon=True)
-                self._threads.append(thread)
-                thread.start()
+            self._start(self._depth)
             self._work.notify_all()
+
+    def _start(self, n_threads: int) -> None:
+        """Start threads until there are so many."""
+        while len(self._threads) < n_threads:
+            thread = Thread(target=self._run, name="lmdbio-read", daemon=True)
+            self._threads.append(thread)
+            thread.start()
 
     def _adapt(self, load: Load, *, has_waited: bool) -> None:
         self._n_cached = self._n_cached + 1 if load.was_cached else 0
         if self._n_cached >= _CLOSE_AFTER:
-            self._window = 0
-        elif has_waited and self._n_starved and self._window:
+            self._window = self._least_window
+            self._is_open = False
+        elif has_waited and self._n_starved and self._is_open:
             self._window = min(2 * self._window, self._prefetch_bytes)
             self._work.notify_all()

@@ -1,6 +1,7 @@
 """What makes up a reader's epochs, checked, and the same on every rank."""
 
 import operator
+import os
 import socket
 from dataclasses import asdict, dataclass
 from typing import Final, Literal, TypeAlias, get_args
@@ -67,9 +68,15 @@ def agree_on_settings(comm: Comm, settings: Settings) -> None:
                 raise ValueError(f"{name}: expected the same on every rank, found {found}")
 
 
-def count_nodes(comm: Comm) -> int:
-    """Collective. Return the number of machines that the ranks run on."""
-    return len(set(comm.allgather(socket.gethostname())))
+def count_nodes(comm: Comm) -> tuple[int, int]:
+    """Collective. Return the number of machines that the ranks run on, and how many ranks run on this one."""
+    names = comm.allgather(socket.gethostname())
+    return len(set(names)), names.count(socket.gethostname())
+
+
+def has_spare_core(n_local_ranks: int) -> bool:
+    """Return whether there are two cores or more for each of the ranks on this machine."""
+    return len(os.sched_getaffinity(0)) >= 2 * n_local_ranks
 
 
 def ranks_of(comm: Comm, rank: int | None, world_size: int | None, *, has_comm: bool) -> tuple[int, int]:

@@ -38,6 +38,7 @@ def make_prefetcher(source: FakeSource, *, n_units: int = N_UNITS, **options: An
         "depth": 4,
         "prefetch_bytes": 8 * SIZE,
         "window": 2 * SIZE,
+        "least_window": 0,
         "on_wait": lambda: None,
     } | options
     return Prefetcher(units(n_units), source=source, pool=BufferPool(keep=1 << 22), **settings)
@@ -67,9 +68,10 @@ def n_reading_threads() -> int:
     st.integers(1, 8),
     st.sampled_from([1, 1 << 16, 1 << 20]),
     st.sampled_from(["cached", "cold", "mixed", "unknown"]),
+    st.sampled_from([0, 1, 1 << 18]),
 )
 def test_units_arrive_in_order_and_whole(
-    extents: list[tuple[int, int]], depth: int, prefetch_bytes: int, state: str
+    extents: list[tuple[int, int]], depth: int, prefetch_bytes: int, state: str, least_window: int
 ) -> None:
     cached = {"cached": lambda _: True, "cold": lambda _: False, "mixed": lambda at: at % 3 > 0, "unknown": None}[state]
     planned = (make_unit(step, *extent) for step, extent in enumerate(extents))
@@ -80,6 +82,7 @@ def test_units_arrive_in_order_and_whole(
         depth=depth,
         prefetch_bytes=prefetch_bytes,
         window=1 << 16,
+        least_window=least_window,
         on_wait=lambda: None,
     )
     assert drain(prefetcher) == [CONTENT[offset : offset + length] for offset, length in extents]
@@ -94,6 +97,21 @@ def test_what_is_in_memory_is_read_by_the_consumer_alone() -> None:
     assert (prefetcher.window, n_reading_threads(), source.waits) == (0, 0, [])
 
 
+def test_one_thread_helps_with_what_is_in_memory_where_asked() -> None:
+    source = FakeSource(CONTENT, cached=lambda _: True)
+    prefetcher = make_prefetcher(source, least_window=2 * SIZE)
+    prefetcher.give_back(prefetcher.take())
+    for _ in range(100):
+        if sum(length for _, length in source.hits) == 3 * SIZE:
+            break
+        time.sleep(0.02)
+    assert sum(length for _, length in source.hits) == 3 * SIZE
+    assert n_reading_threads() == 1
+    assert drain(prefetcher) == whole()[1:]
+    assert (prefetcher.window, source.waits) == (2 * SIZE, [])
+    prefetcher.close()
+
+
 def test_buffers_of_cached_units_are_used_again_at_once() -> None:
     pool = BufferPool(keep=1 << 22)
     prefetcher = Prefetcher(
@@ -103,6 +121,7 @@ def test_buffers_of_cached_units_are_used_again_at_once() -> None:
         depth=2,
         prefetch_bytes=1 << 22,
         window=1,
+        least_window=0,
         on_wait=lambda: None,
     )
     places = set()
@@ -206,6 +225,7 @@ def test_an_error_of_planning_comes_after_the_units_before_it() -> None:
             depth=3,
             prefetch_bytes=1 << 20,
             window=1 << 20,
+            least_window=0,
             on_wait=lambda: None,
         )
         for _ in range(5):
@@ -237,6 +257,7 @@ def test_threads_that_wait_hold_no_buffer() -> None:
         depth=4,
         prefetch_bytes=1 << 22,
         window=1 << 22,
+        least_window=0,
         on_wait=lambda: None,
     )
     drain(prefetcher)

@@ -1,9 +1,11 @@
 """Settings out of their range are refused by name; ranks that differ are told."""
 
+import os
+
 import pytest
 
 from lmdbio.comm import SingleProcess
-from lmdbio.reader.settings import Settings, agree_on_settings, count_nodes, ranks_of
+from lmdbio.reader.settings import Settings, agree_on_settings, count_nodes, has_spare_core, ranks_of
 
 GOOD = {
     "batch_size": 1,
@@ -56,8 +58,14 @@ def test_ranks_of_one_machine_count_as_one_node() -> None:
         def allgather(self, sendobj: object) -> list[object]:
             return [f"node{rank // 2}" for rank in range(24)]
 
-    assert count_nodes(SingleProcess()) == 1
-    assert count_nodes(ManyNodes()) == 12
+    assert count_nodes(SingleProcess()) == (1, 1)
+    assert count_nodes(ManyNodes())[0] == 12
+
+
+def test_a_core_is_spare_where_ranks_have_two(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1, 2, 3})
+    assert has_spare_core(2)
+    assert not has_spare_core(3)
 
 
 def test_ranks_come_from_the_communicator_or_the_caller() -> None:
