@@ -80,6 +80,12 @@ class Dataset:
         """
         return self.fetch([record])[0]
 
+    def __contains__(self, record: object) -> bool:
+        """Return whether there is a record of this number or key; nothing is read."""
+        if isinstance(record, bytes):
+            return self.index.keys.find(record) is not None
+        return isinstance(record, int) and -len(self) <= record < len(self)
+
     def fetch(self, records: Iterable[int | bytes]) -> list[Record]:
         """Return many records, read together, in the order asked; the same one may be asked for more than once.
 
@@ -147,10 +153,15 @@ class Dataset:
             if found is None:
                 raise KeyError(record)
             return found
-        number = operator.index(record)
+        try:
+            number = operator.index(record)
+        except TypeError:
+            raise TypeError(
+                f"record: expected a number or a key in bytes, found {record!r:.80} of type {type(record).__name__}"
+            ) from None
         n = len(self)
         if not -n <= number < n:
-            raise IndexError(f"record: expected a number of {n} records, found {number}")
+            raise IndexError(f"record: expected a number of at least {-n} and below {n}, found {number}")
         return number % n
 
     def _open(self) -> "_Opened":

@@ -1,6 +1,7 @@
 """Reading a database by many ranks: every record once an epoch, equally many batches on every rank."""
 
 import operator
+import os
 import traceback
 from types import TracebackType
 from typing import Final, Self
@@ -133,7 +134,7 @@ class ParallelReader:
             if verify == "checksum" and self.index.checksums is None:
                 raise ValueError(
                     f"verify: expected an index with checksums, found none in {self.index.path}: "
-                    "build it again with `lmdbio-index --checksum`"
+                    f"build it again with `lmdbio-index --checksum {os.fspath(database)}`"
                 )
             self._plan_epochs(prefetch_bytes)
 

@@ -55,11 +55,24 @@ class OnError(enum.StrEnum):
     SKIP = "skip"
 
 
+def _parse_kind(text: str) -> Kind:
+    try:
+        return Kind(text)
+    except ValueError:
+        kinds = " or ".join(Kind)
+        raise typer.BadParameter(f"expected {kinds}, found {text!r}; as in: lmdbio-convert folder SRC DST") from None
+
+
 def convert(
-    kind: Annotated[Kind, typer.Argument(metavar="KIND", help="imagenet or folder.", show_default=False)],
+    kind: Annotated[
+        Kind, typer.Argument(metavar="KIND", parser=_parse_kind, help="imagenet or folder.", show_default=False)
+    ],
     src: Annotated[Path, typer.Argument(metavar="SRC", help="The data set's directory.", show_default=False)],
     dst: Annotated[Path, typer.Argument(metavar="DST", help="The directory to make.", show_default=False)],
-    order: Annotated[Order, typer.Option(help="Order of the records in the file.")] = Order.SHUFFLE,
+    order: Annotated[
+        Order,
+        typer.Option(help="shuffle: seeded, of all records; stratified: each class spread evenly; source: as found."),
+    ] = Order.SHUFFLE,
     seed: Annotated[int, typer.Option(help="Seed of the order.")] = 0,
     partition_size: PartitionSize = None,
     partitions: Annotated[
@@ -68,24 +81,31 @@ def convert(
     align: Annotated[
         int | None,
         typer.Option(
-            metavar="SIZE", parser=parse_size, help="Begin partitions at multiples of this; by default 1MiB, or less."
+            metavar="SIZE",
+            parser=parse_size,
+            help="Begin partitions at multiples of this; 1MiB by default, a page where that would waste over 3 %.",
         ),
     ] = None,
     value: Annotated[Value, typer.Option(help="Caffe's Datum with image and label, or the file's bytes alone.")] = (
         Value.DATUM
     ),
     key: Annotated[
-        Key, typer.Option(help="Number and path, in the order of the file, or the path alone.")
+        Key,
+        typer.Option(
+            help="number: <record number>_<path>, so that key order is the file's order; path: the path alone."
+        ),
     ] = Key.NUMBER,
     checksum: Annotated[
         bool, typer.Option("--checksum/--no-checksum", help="Store each record's checksum in the index.")
     ] = True,
-    workers: Annotated[int | None, typer.Option(min=1, help="Threads; by default one per core, 8 at most.")] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="Threads that read files; 8 by default.")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what stands at DST.")] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would be written and whether it fits; write nothing.")
     ] = False,
-    limit: Annotated[int | None, typer.Option(min=1, help="The most records of one database, evenly spread.")] = None,
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="Take this many inputs of each database, evenly spread over all.")
+    ] = None,
     on_error: Annotated[OnError, typer.Option(help="End at the first bad input, or leave it out.")] = OnError.RAISE,
     quiet: Quiet = False,
     json: Json = False,
@@ -167,7 +187,7 @@ def _print(report: "Report") -> None:
 
 def _rows(database: "DatabaseReport", *, dry_run: bool) -> list[tuple[str, str]]:
     empty = f", {database.empty_classes:,} of them empty" if database.empty_classes else ""
-    size = f", about {format_size(database.partition_size)} each" if database.partition_size else ""
+    size = f", of up to {format_size(database.partition_size)} each" if database.partition_size else ""
     fell_back = " (1 MiB would cost more than 3 % of the file)" if database.align_fell_back else ""
     holes = f", {format_size(database.hole_bytes)} of them unused for alignment" if database.hole_bytes else ""
     rows = [

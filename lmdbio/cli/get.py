@@ -40,12 +40,20 @@ def get(
         found = _look_up(dataset, record, is_key=key or _NUMBER.fullmatch(record) is None, db=db)
         content = bytes(found.value if value else found.data)
     if output is not None:
-        output.write_bytes(content)
+        _write(output, content)
         return
     if sys.stdout.isatty() and not _is_text(content):
         raise CommandError(f"{len(content)} bytes of binary data would go to the terminal: name a file with -o FILE")
     sys.stdout.buffer.write(content)
     sys.stdout.buffer.flush()
+
+
+def _write(output: Path, content: bytes) -> None:
+    if output.is_dir():
+        raise CommandError(f"{output}: expected a file to write, found a directory: name a file in it")
+    if not output.parent.is_dir():
+        raise CommandError(f"{output}: expected the directory {output.parent}, found none: mkdir -p it first")
+    output.write_bytes(content)
 
 
 def _look_up(dataset: "Dataset", text: str, *, is_key: bool, db: Path) -> "Record":
@@ -54,7 +62,8 @@ def _look_up(dataset: "Dataset", text: str, *, is_key: bool, db: Path) -> "Recor
         try:
             return dataset[key]
         except KeyError:
-            raise CommandError(f"{db}: expected a record with key {printable(key)}, found none") from None
+            example = f"; keys there look like {printable(dataset.index.keys[0])}" if len(dataset) else ""
+            raise CommandError(f"{db}: expected a record with key {printable(key)}, found none{example}") from None
     try:
         return dataset[int(text)]
     except IndexError:

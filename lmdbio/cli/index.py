@@ -44,6 +44,7 @@ def index(
     Tree pages are read, and no values (unless with --checksum). Over an old index, what the database itself does not
     know is carried over by key: labels, class names, where in its value an image lies, how it was made.
     """
+    from lmdbio.cli.values import datum_hint
     from lmdbio.layout.build import build_index
     from lmdbio.layout.index import Index
     from lmdbio.layout.path import resolve
@@ -66,7 +67,8 @@ def index(
             progress=progress,
         )
     built.save(path.index)
-    _report(built, path.index, time.monotonic() - started, quiet=quiet, json=json)
+    seconds = time.monotonic() - started
+    _report(built, path.index, seconds, quiet=quiet, json=json, hint=datum_hint(path.data, built))
 
 
 def _require_writable(target: Path) -> None:
@@ -99,7 +101,7 @@ def _previous(db: Path, output: Path | None) -> "Index | None":
         return None
 
 
-def _report(index: "Index", path: Path, seconds: float | None, *, quiet: bool, json: bool) -> None:
+def _report(index: "Index", path: Path, seconds: float | None, *, quiet: bool, json: bool, hint: str = "") -> None:
     size = path.stat().st_size
     facts: dict[str, Any] = {
         "index": os.fspath(path),
@@ -108,6 +110,8 @@ def _report(index: "Index", path: Path, seconds: float | None, *, quiet: bool, j
         "partitions": len(index.partitions) - 1,
         "bytes": size,
     }
+    if hint:
+        facts["note"] = hint
     if seconds is not None:
         facts["seconds"] = round(seconds, 3)
     if json:
@@ -118,3 +122,5 @@ def _report(index: "Index", path: Path, seconds: float | None, *, quiet: bool, j
             f"{path}: {what}: {plural(len(index), 'record')}, {plural(facts['partitions'], 'partition')}, "
             f"{format_size(size)}"
         )
+        if hint:
+            print_line(f"note: {hint}")

@@ -29,6 +29,7 @@ def info(db: Database, index: IndexFile = None, json: Json = False) -> None:
 
     Without a usable index one is built in memory, from the database's tree pages.
     """
+    from lmdbio.cli.values import datum_hint
     from lmdbio.layout.file import DataFile
     from lmdbio.layout.meta import read_meta
     from lmdbio.layout.path import resolve
@@ -46,6 +47,7 @@ def info(db: Database, index: IndexFile = None, json: Json = False) -> None:
         "partitions": _partitions(held),
         "classes": _classes(held),
         "index": {"path": os.fspath(path.index), **state},
+        "note": datum_hint(path.data, held),
     }
     if json:
         print_json(facts)
@@ -74,7 +76,7 @@ def _open_index(db: Path, index: Path | None) -> tuple["Index", dict[str, Any]]:
     from lmdbio.layout.index import Index
     from lmdbio.layout.path import resolve
 
-    reason = ""
+    reason, previous = "", None
     try:
         held = Index.open(db, index)
         holds = [word for name, word in _HELD.items() if getattr(held, name) is not None]
@@ -82,12 +84,12 @@ def _open_index(db: Path, index: Path | None) -> tuple["Index", dict[str, Any]]:
     except MissingIndexError:
         state = "missing"
     except StaleIndexError:
-        state = "stale"
+        state, previous = "stale", Index.open(db, index, check=False)
     except FormatError as exc:
         state, reason = "unreadable", str(exc)
     with Progress(quiet=False) as progress:
         progress.begin("reading the tree")
-        held = build_index(db, progress=progress)
+        held = build_index(db, previous=previous, progress=progress)
     return held, {"state": state, "reason": reason} if reason else {"state": state}
 
 
@@ -151,6 +153,7 @@ def _rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
         ("  bytes in each", _spread(partitions["bytes"], format_size, names=_BRIEF)),
         ("classes", _class_line(facts["classes"])),
         ("index", _index_line(facts["index"])),
+        ("note", facts["note"]),
     ]
     return [(name, text) for name, text in rows if text]
 

@@ -5,6 +5,7 @@ import lmdb
 import pytest
 
 from lmdbio.layout import Index
+from lmdbio.layout.datum import wrap
 from tests.cli.commands import Run
 
 
@@ -72,3 +73,11 @@ def test_a_damaged_index_is_replaced(run: Run, stock: Path) -> None:
 def test_a_place_that_does_not_exist_is_told_before_the_work(run: Run, stock: Path, tmp_path: Path) -> None:
     line = run("lmdbio-index", stock, "--output", tmp_path / "no" / "x.index").error("lmdbio-index")
     assert f"make {tmp_path / 'no'} first" in line
+
+
+def test_datums_that_the_index_takes_as_bytes_are_pointed_out(run: Run, tmp_path: Path) -> None:
+    header, trailer = wrap(5, 3)
+    with lmdb.open(str(tmp_path / "caffe.lmdb")) as env, env.begin(write=True) as txn:
+        txn.put(b"00000000", header + b"image" + trailer)
+    assert "Caffe's Datum" in run("lmdbio-index", tmp_path / "caffe.lmdb").ok()
+    assert "Caffe's Datum" in run("lmdbio", "info", tmp_path / "caffe.lmdb").ok()

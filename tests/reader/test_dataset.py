@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmdbio.errors import ReadError
+from lmdbio.layout.writer import write_database
 from lmdbio.reader import Dataset, ReadOptions
 from lmdbio.reader import dataset as dataset_module
 from tests.reader.made import make_datum_database, stock_values
@@ -93,7 +94,7 @@ def test_a_missing_key_is_a_key_error_at_once(folder: Path, missing: bytes) -> N
 
 @pytest.mark.parametrize("number", [N, -N - 1, 1 << 70])
 def test_a_number_out_of_range_is_an_index_error(folder: Path, number: int) -> None:
-    with Dataset(folder) as data, pytest.raises(IndexError, match=f"expected a number of {N} records"):
+    with Dataset(folder) as data, pytest.raises(IndexError, match=f"expected a number of at least -{N} and below {N}"):
         data[number]
 
 
@@ -215,3 +216,16 @@ def test_an_empty_database_has_no_records(tmp_path: Path) -> None:
         assert (len(data), data.fetch([]), list(data)) == (0, [], [])
         with pytest.raises(IndexError):
             data[0]
+
+
+def test_in_tells_numbers_and_keys_without_reading(tmp_path: Path) -> None:
+    write_database(tmp_path / "data.mdb", [(b"a", b"1"), (b"b", b"2")])
+    with Dataset(tmp_path) as dataset:
+        assert b"a" in dataset and 1 in dataset and -2 in dataset
+        assert b"c" not in dataset and 2 not in dataset and "a" not in dataset
+
+
+def test_a_record_asked_for_by_anything_else_is_a_type_error_that_says_what_is_wanted(tmp_path: Path) -> None:
+    write_database(tmp_path / "data.mdb", [(b"a", b"1")])
+    with Dataset(tmp_path) as dataset, pytest.raises(TypeError, match="a key in bytes, found 'a' of type str"):
+        dataset["a"]  # type: ignore[index]
