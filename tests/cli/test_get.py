@@ -35,11 +35,8 @@ def test_a_file_gets_the_bytes(run: Run, words: Path, tmp_path: Path) -> None:
 
 
 def test_what_is_not_there_is_told_in_one_line(run: Run, words: Path) -> None:
-    assert (
-        run("lmdbio", "get", words, "none")
-        .error("lmdbio get")
-        .endswith("expected a record with key none, found none; keys there look like 007")
-    )
+    error = run("lmdbio", "get", words, "none").error("lmdbio get")
+    assert error.endswith("expected a record with key none, found none; keys there look like 007")
     assert "expected a number below 4" in run("lmdbio", "get", words, "4").error("lmdbio get")
     assert "key 0" in run("lmdbio", "get", words, "--key", "0").error("lmdbio get")
     run("lmdbio", "get", words, "9" * 30).error("lmdbio get")
