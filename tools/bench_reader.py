@@ -79,6 +79,7 @@ def open_ours(database: str, options: argparse.Namespace) -> Generator[Callable[
                 digest ^= xxhash.xxh3_64_intdigest(value)
                 n_bytes += len(value)
             n_records += len(batch)
+            batch.release()  # the next batch can have its buffer, which is in the cache
         return Work(n_records, n_bytes, digest)
 
     read_options = ReadOptions(
@@ -93,7 +94,12 @@ def open_ours(database: str, options: argparse.Namespace) -> Generator[Callable[
         }
     )
     with ParallelReader(
-        database, comm=MPI.COMM_WORLD, batch_size=options.batch_size, order=options.order, options=read_options
+        database,
+        comm=MPI.COMM_WORLD,
+        batch_size=options.batch_size,
+        order=options.order,
+        options=read_options,
+        prefetch_bytes=options.prefetch_bytes,
     ) as reader:
         yield read
 
@@ -148,7 +154,7 @@ def launch(name: str, options: argparse.Namespace, *, n_ranks: int) -> dict[str,
         "-m",
         __spec__.name,
     ]
-    for option in ("batch_size", "order", "depth", "read_size", "coalesce"):
+    for option in ("batch_size", "order", "depth", "read_size", "coalesce", "prefetch_bytes"):
         value = getattr(options, option)
         if value is not None:
             command += [f"--{option.replace('_', '-')}", str(value)]
@@ -286,6 +292,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--depth", type=int)
     parser.add_argument("--read-size", type=int)
     parser.add_argument("--coalesce", type=int)
+    parser.add_argument("--prefetch-bytes", type=int)
     parser.add_argument("--json", action="store_true", help="print all times as one JSON object instead of a table")
     parser.add_argument("--rank-of", choices=list(CONTESTANTS), help=argparse.SUPPRESS)
     return parser.parse_args()
