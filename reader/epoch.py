@@ -18,7 +18,7 @@ from lmdbio.reader.unit import Unit
 
 
 class EpochReader(Iterator[Batch]):
-    """The batches of an epoch, in order. Errors come at the step that they concern.
+    """The batches of an epoch, in order. Errors come at the step that they concern, and end the epoch for good.
 
     Parameters
     ----------
@@ -36,6 +36,11 @@ class EpochReader(Iterator[Batch]):
         ``"checksum"`` compares every value with its stored checksum.
     on_error
         Called with an error before it is raised.
+
+    Raises
+    ------
+    RuntimeError
+        By ``next()``, once the epoch was closed or an error, or an interrupt, has left ``next()``.
     """
 
     def __init__(
@@ -59,7 +64,7 @@ class EpochReader(Iterator[Batch]):
         self._step = 0
         self._next_need = 0  # the first step that needs a unit that is not taken
         self._loads: list[Load] = []  # units that this step or a later one needs
-        self._is_closed = False
+        self._end: str | None = None  # why there is nothing more to come
 
     def __next__(self) -> Batch:
         try:
@@ -67,12 +72,21 @@ class EpochReader(Iterator[Batch]):
         except StopIteration:
             raise
         except BaseException as exc:
+            if self._end is not None and isinstance(exc, Exception):
+                # Closed before or meanwhile, by another thread: whatever this one met then is no error of its own.
+                closed = self._closed()
+                self._on_error(closed)
+                raise closed from None
+            # What was interrupted may be half read: nothing more comes of this epoch.
+            self._end = f"{type(exc).__name__} has ended it"
+            self._loads.clear()
+            self._prefetcher.abandon()
             self._on_error(exc)
             raise
 
     def _next(self) -> Batch:
-        if self._is_closed:
-            raise RuntimeError("epoch: expected the one being read, found it closed: another was begun, or the reader")
+        if self._end is not None:
+            raise self._closed()
         if self._step == self._n_steps:
             self._prefetcher.close()
             raise StopIteration
@@ -81,15 +95,21 @@ class EpochReader(Iterator[Batch]):
         batch = self._assemble()
         if self._verify == "checksum":
             verify_checksums(batch, self._index, path=self._source.path)
+        if self._end is not None:  # meanwhile: units may be gone
+            raise self._closed()
         self._give_back()
         self._step += 1
         return batch
 
     def close(self) -> None:
         """Wait for reads in flight and end the threads."""
-        self._is_closed = True
+        if self._end is None:
+            self._end = "another was begun, or the reader was closed"
         self._loads.clear()
         self._prefetcher.close()
+
+    def _closed(self) -> RuntimeError:
+        return RuntimeError(f"epoch: expected the one being read, found it closed: {self._end}; begin one with iter()")
 
     def __del__(self) -> None:
         with contextlib.suppress(AttributeError):  # it was not made
@@ -103,11 +123,11 @@ class EpochReader(Iterator[Batch]):
             if unit is None or self._next_need > self._step:
                 return
             load = self._prefetcher.take()
-            self._loads.append(load)
             if isinstance(load.error, ReadError):
                 raise self._named(load.error, unit) from load.error
             if load.error is not None:
                 raise load.error
+            self._loads.append(load)
 
     def _named(self, error: ReadError, unit: Unit) -> ReadError:
         """Return the error with the record that it concerns."""

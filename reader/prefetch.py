@@ -6,10 +6,15 @@ From then on they run ahead, by a window that doubles whenever the consumer has 
 of window, up to ``prefetch_bytes``. When many units in a row turn out to be in memory, it is as at first again.
 """
 
+import atexit
+import logging
+import os
 from collections import deque
 from collections.abc import Callable, Iterator
 from threading import Condition, RLock, Thread
+from time import monotonic
 from typing import Final
+from weakref import WeakSet
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +25,11 @@ from lmdbio.reader.unit import Unit
 
 _CLOSE_AFTER: Final = 16
 """Units in a row that were in memory, after which the window is as at first."""
+_LOCK_WAIT_S: Final = 1.0
+"""Seconds that a finalizer waits for the lock; only a thread that the interpreter's end froze holds it that long."""
+_EXIT_WAIT_S: Final = 5.0
+"""Seconds that the interpreter's end waits for reads in flight."""
+_log = logging.getLogger("lmdbio.reader")
 
 
 class Load:
@@ -35,7 +45,7 @@ class Load:
         self.next_read = 0
         self.in_flight = 0
         self.was_cached = True
-        self.error: Exception | None = None
+        self.error: BaseException | None = None
 
     @property
     def has_reads(self) -> bool:
@@ -93,7 +103,7 @@ class Prefetcher:
         # All below is guarded by the lock.
         self._loads: deque[Load] = deque()  # planned and not taken; all but the last are begun
         self._planning = False
-        self._planning_error: Exception | None = None
+        self._planning_error: BaseException | None = None
         self._is_exhausted = False
         self._is_closed = False
         self._window = self._least_window
@@ -114,15 +124,19 @@ class Prefetcher:
 
         Raises
         ------
-        Exception
+        RuntimeError
+            If the prefetcher is closed.
+        BaseException
             Whatever planning it raised.
         """
         with self._lock:
+            self._check_open()
             while not self._loads and not self._is_exhausted:
                 if self._planning:
                     self._progress.wait()
                 else:
                     self._plan()
+                self._check_open()
             if self._loads:
                 return self._loads[0].unit
             if self._planning_error is not None:
@@ -133,11 +147,19 @@ class Prefetcher:
         """Return the next unit, read; its ``error`` is set where that failed.
 
         Call :meth:`give_back` when it is no longer needed.
+
+        Raises
+        ------
+        RuntimeError
+            If the prefetcher is closed, even meanwhile.
+        IndexError
+            If there is none.
         """
         if self.peek() is None:
             raise IndexError("expected another unit, found the end of the epoch")
         has_waited = False
         with self._lock:
+            self._check_open()
             load = self._loads[0]
             self._begin(load)
             if self._window and not self._threads:
@@ -149,6 +171,7 @@ class Prefetcher:
             while load.in_flight:
                 has_waited = True
                 self._progress.wait()
+            self._check_open()
             self._loads.popleft()
             self._ahead -= load.unit.plan.size
             self._adapt(load, has_waited=has_waited)
@@ -167,17 +190,33 @@ class Prefetcher:
 
     def close(self) -> None:
         """Wait for reads in flight and end the threads; a second call does nothing."""
-        self.abandon()
-        for thread in self._threads:
-            thread.join()
-        self._threads.clear()
+        with self._lock:
+            self._end()
+        self.join()
 
     def abandon(self) -> None:
         """Let the threads end by themselves, when their reads are done; does not wait, may be called by a finalizer."""
-        with self._lock:
-            self._is_closed = True
-            self._loads.clear()
-            self._work.notify_all()
+        self._is_closed = True
+        # Once the interpreter ends, a thread may be frozen with the lock in its hands.
+        if self._lock.acquire(timeout=_LOCK_WAIT_S):
+            try:
+                self._end()
+            finally:
+                self._lock.release()
+
+    def join(self, deadline: float | None = None) -> None:
+        """Wait until the threads of a closed prefetcher have ended, or until a time by the monotonic clock."""
+        for thread in list(self._threads):
+            thread.join(None if deadline is None else max(0.0, deadline - monotonic()))
+
+    def _end(self) -> None:
+        self._is_closed = True
+        self._loads.clear()
+        self._work.notify_all()
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise RuntimeError("prefetcher: expected one that is open, found it closed")
 
     def _run(self) -> None:
         """Plan and read ahead until closed: a thread's life."""
@@ -190,6 +229,7 @@ class Prefetcher:
                     self._n_starved += is_starved
                     self._work.wait()
                     self._n_starved -= is_starved
+            self._work.notify_all()  # a finalizer may not have reached the others
 
     def _read_ahead(self) -> bool:
         """Do some reads of the first unit that has any and may be begun, and say whether there were."""
@@ -222,12 +262,15 @@ class Prefetcher:
     def _plan(self) -> None:
         """Plan the next unit, without the lock meanwhile."""
         self._planning = True
-        self._lock.release()
-        unit, error = None, None
+        unit: Unit | None = None
+        error: BaseException | None = None
         try:
+            self._lock.release()
             unit = next(self._units, None)
-        except Exception as exc:  # noqa: BLE001  # the consumer raises it when it gets there
-            error = exc
+        except BaseException as exc:
+            error = exc  # the consumer raises it when it gets there
+            if not isinstance(exc, Exception):
+                raise
         finally:
             self._lock.acquire()
             self._planning = False
@@ -254,9 +297,9 @@ class Prefetcher:
         """Do the unit's reads as far as their bytes are in memory, without the lock meanwhile."""
         first, load.next_read = load.next_read, len(load.reads)
         assert load.view is not None
-        self._lock.release()
         end = first
         try:
+            self._lock.release()
             end = read_cached(self._source, load.reads, first, load.view)
         finally:
             self._lock.acquire()
@@ -269,12 +312,15 @@ class Prefetcher:
         reads = load.reads[first : load.next_read]
         load.in_flight += 1
         assert load.view is not None
-        error, was_cached = None, False
-        self._lock.release()
+        error: BaseException | None = None
+        was_cached = False
         try:
+            self._lock.release()
             was_cached = read_all(self._source, reads, load.view, on_miss=self._run_ahead)
-        except Exception as exc:  # noqa: BLE001  # the consumer raises it when it gets to this unit
-            error = exc
+        except BaseException as exc:
+            error = exc  # the consumer raises it when it gets to this unit; what is half read never counts as whole
+            if not isinstance(exc, Exception):
+                raise
         finally:
             self._lock.acquire()
             load.in_flight -= 1
@@ -297,11 +343,18 @@ class Prefetcher:
             self._work.notify_all()
 
     def _start(self, n_threads: int) -> None:
-        """Start threads until there are so many."""
+        """Start threads until there are so many, or as many as the system lets: the consumer reads, too."""
+        n_threads = min(n_threads, self._depth)
         while len(self._threads) < n_threads:
             thread = Thread(target=self._run, name="lmdbio-read", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError as exc:
+                self._depth = len(self._threads)
+                _log.warning("reading with %d threads, expected %d: %s", self._depth, n_threads, exc)
+                return
             self._threads.append(thread)
-            thread.start()
+            _live.add(self)
 
     def _adapt(self, load: Load, *, has_waited: bool) -> None:
         self._n_cached = self._n_cached + 1 if load.was_cached else 0
@@ -311,3 +364,20 @@ class Prefetcher:
         elif has_waited and self._n_starved and self._is_open:
             self._window = min(2 * self._window, self._prefetch_bytes)
             self._work.notify_all()
+
+
+_live: WeakSet[Prefetcher] = WeakSet()  # all that have threads
+
+
+def _end_all() -> None:
+    """End all threads before the interpreter freezes them wherever they are, but never wait long for a file system."""
+    deadline = monotonic() + _EXIT_WAIT_S
+    ending = list(_live)
+    for prefetcher in ending:
+        prefetcher.abandon()
+    for prefetcher in ending:
+        prefetcher.join(deadline)
+
+
+atexit.register(_end_all)
+os.register_at_fork(after_in_child=_live.clear)  # threads are not inherited, locks in any state are

@@ -1,6 +1,9 @@
 """Units arrive in order and whole, ahead of need but no further than is allowed; threads end, buffers come back."""
 
 import gc
+import logging
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -286,3 +289,93 @@ def test_taking_after_the_last_unit_is_an_index_error() -> None:
     assert prefetcher.peek() is None
     with pytest.raises(IndexError, match="found the end of the epoch"):
         prefetcher.take()
+
+
+def test_a_closed_prefetcher_says_so() -> None:
+    prefetcher = make_prefetcher(FakeSource(CONTENT))
+    prefetcher.take()
+    prefetcher.close()
+    for call in (prefetcher.peek, prefetcher.take):
+        with pytest.raises(RuntimeError, match="found it closed"):
+            call()
+
+
+@pytest.mark.parametrize("n_startable", [0, 1, 3])
+def test_where_no_more_threads_can_be_started_the_others_read(
+    n_startable: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    start = threading.Thread.start
+    started: list[threading.Thread] = []
+
+    def start_few(self: threading.Thread) -> None:
+        if len(started) == n_startable:
+            raise RuntimeError("can't start new thread")
+        started.append(self)
+        start(self)
+
+    monkeypatch.setattr(threading.Thread, "start", start_few)
+    prefetcher = make_prefetcher(FakeSource(CONTENT), depth=4)
+    assert drain(prefetcher) == whole()
+    assert n_reading_threads() == n_startable
+    prefetcher.close()
+    (said,) = caplog.records
+    assert (said.name, said.levelno) == ("lmdbio.reader", logging.WARNING)
+    assert said.getMessage() == f"reading with {n_startable} threads, expected 4: can't start new thread"
+
+
+_LEFT_OPEN = """
+import sys, threading
+from tests.reader.test_prefetch import CONTENT, make_prefetcher
+from tests.reader.sources import FakeSource
+class Epoch:
+    def __init__(self, kept):
+        self.prefetcher = make_prefetcher(FakeSource(CONTENT, delay_s={delay_s}), depth=8)
+        self.kept = kept
+    def __del__(self):
+        self.prefetcher.abandon()
+{before}
+epoch = Epoch([])
+epoch.kept.append(epoch)  # a cycle: collected when the interpreter is all but gone
+epoch.prefetcher.take()
+{after}
+"""
+
+
+@pytest.mark.parametrize("after", ["", "raise ValueError('lost')"])
+def test_a_process_that_leaves_a_prefetcher_open_ends(after: str) -> None:
+    # Without what runs at exit, threads are frozen wherever they are: the finalizer alone must not wait for them.
+    forget = "import atexit; atexit.unregister(sys.modules['lmdbio.reader.prefetch']._end_all)"
+    scripts = [
+        _LEFT_OPEN.format(delay_s=delay_s, before=before, after=after)
+        for delay_s in (0, 0.0005, 0.03)
+        for before in ("", forget)
+    ]
+    jobs = [subprocess.Popen([sys.executable, "-c", script], stderr=subprocess.PIPE, text=True) for script in scripts]
+    try:
+        for job in jobs:
+            lines = job.communicate(timeout=30)[1].splitlines()
+            assert (job.returncode, lines[-1:]) == ((1, ["ValueError: lost"]) if after else (0, []))
+    finally:
+        for job in jobs:
+            job.kill()
+
+
+def test_a_finalizer_does_not_wait_for_a_lock_that_is_never_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lmdbio.reader.prefetch._LOCK_WAIT_S", 0.05)
+    prefetcher = make_prefetcher(FakeSource(CONTENT))
+    prefetcher.take()
+    is_held, may_end = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with prefetcher._lock:
+            is_held.set()
+            may_end.wait(10)
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    is_held.wait(10)
+    prefetcher.abandon()
+    may_end.set()
+    holder.join()
+    prefetcher.close()
+    assert n_reading_threads() == 0
