@@ -22,6 +22,8 @@ class Arrangement:
     """Names of the splits, one for each target; empty where the source has none."""
     class_names: list[bytes]
     """Names of the classes where the source has no splits."""
+    others: list[str]
+    """Names of the folders beside the splits, which are passed over."""
     container: Container | None
     """What holds the databases where there are splits."""
     targets: list[Target]
@@ -59,12 +61,12 @@ def arrange(root: bytes, dst: str, kind: str, *, overwrite: bool) -> Arrangement
     """
     dst = dst.rstrip("/") or dst
     if kind == "imagenet":
-        splits = find_splits(root)
+        splits, others = find_splits(root)
         targets = [Target(os.path.join(dst, f"{split}.lmdb"), overwrite=overwrite) for split in splits]
-        return Arrangement(root, splits, [], Container(dst), targets)
+        return Arrangement(root, splits, [], others, Container(dst), targets)
     class_names = class_folders(root)
     refuse_splits(root, class_names)
-    return Arrangement(root, [], class_names, None, [Target(dst, overwrite=overwrite)])
+    return Arrangement(root, [], class_names, [], None, [Target(dst, overwrite=overwrite)])
 
 
 def _refuse_inside(path: str, directory: bytes) -> None:

@@ -112,7 +112,9 @@ def convert(
             Job(opened, target, plan_conversion(opened.inputs, options))
             for opened, target in zip(sources, arrangement.targets, strict=True)
         ]
-        plans = Report(tuple(job.planned() for job in jobs), time.monotonic() - started, dry_run=True)
+        others = tuple(arrangement.others)
+        planned_jobs = tuple(job.planned() for job in jobs)
+        plans = Report(planned_jobs, time.monotonic() - started, dry_run=True, other_folders=others)
         check_space([(job.target.path, job.space()) for job in jobs])
         if planned is not None:
             planned(plans)
@@ -121,7 +123,7 @@ def convert(
         count = Progress(progress)
         reports = [job.run(options, skip=skip, workers=n_threads, progress=count) for job in jobs]
         count.finish()
-    return Report(tuple(reports), time.monotonic() - started)
+    return Report(tuple(reports), time.monotonic() - started, other_folders=others)
 
 
 def _refuse_bad(sources: Sequence[Source], *, skip: bool) -> None:

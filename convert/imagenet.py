@@ -10,25 +10,32 @@ from lmdbio.convert.source import printable
 from lmdbio.errors import SourceError
 
 SPLITS: Final = ("train", "val")
+_MEANT: Final = {"training": "train", "valid": "val", "validation": "val"}
+"""Names of splits that other tools take; here they would be left out without a word."""
 
 
-def find_splits(root: bytes) -> list[str]:
-    """Return which splits a directory has, ``train`` first.
+def find_splits(root: bytes) -> tuple[list[str], list[str]]:
+    """Return which splits a directory has, ``train`` first, and its other folders' names, printable, sorted.
 
     Raises
     ------
     SourceError
-        If there is no such directory, or neither split in it.
+        If there is no such directory, neither split in it, or a split under another name.
     """
-    folders = list_root(root).folders
+    folders = sort_names(list_root(root).folders)
     found = [split for split in SPLITS if split.encode() in folders]
+    others = [printable(name) for name in folders if name.decode("ascii", "replace") not in SPLITS]
+    expected = f"{printable(root)}: expected train/ or val/ with class folders inside"
+    for name in others:
+        meant = _MEANT.get(name.lower(), name.lower())
+        if meant in SPLITS and meant not in found:
+            raise SourceError(f"{expected}, found {name}/: rename it to {meant}/, or make a link of that name to it")
     if found:
-        return found
-    if folders:
-        instead = f"{len(folders)} other folder(s): are they classes? then use lmdbio-convert folder"
-    else:
-        instead = "no folder at all"
-    raise SourceError(f"{printable(root)}: expected train/ or val/ with class folders inside, found {instead}")
+        return found, others
+    if not others:
+        raise SourceError(f"{expected}, found no folder at all")
+    shown = ", ".join(f"{name}/" for name in others[:3]) + (", …" if len(others) > 3 else "")
+    raise SourceError(f"{expected}, found {shown}: if these are classes, use lmdbio-convert folder")
 
 
 def open_splits(root: bytes, splits: list[str], *, max_size: int, workers: int) -> list[FolderSource]:

@@ -62,6 +62,8 @@ class Report:
     """Wall-clock time of the whole conversion."""
     dry_run: bool = False
     """Whether nothing was written."""
+    other_folders: tuple[str, ...] = ()
+    """Folders beside the splits, which were passed over."""
     version: int = field(default=1)
     """Version of this summary's form as JSON."""
 
@@ -102,6 +104,7 @@ class Report:
             "seconds": round(self.seconds, 3),
             "bytes_per_second": round(self.input_bytes / self.seconds) if self.seconds > 0 else 0,
             "skipped": len(self.skipped),
+            "other_folders": list(self.other_folders),
             "databases": [_as_json(database) for database in self.databases],
         }
 

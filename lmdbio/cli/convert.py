@@ -179,6 +179,8 @@ def _print(report: "Report") -> None:
         print_line(
             f"{plural(report.records, 'record')}, {format_size(report.input_bytes)} in {report.seconds:.1f} s, {rate}"
         )
+    if report.other_folders:
+        print_line(f"passed over beside the splits: {', '.join(f'{name}/' for name in report.other_folders)}")
     for bad in report.skipped[:_SKIPPED_SHOWN]:
         print_line(f"left out: {bad.path}: {bad.reason}")
     if len(report.skipped) > _SKIPPED_SHOWN:
