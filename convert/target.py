@@ -181,18 +181,26 @@ class Target:
         if os.path.lexists(self.partial):
             shutil.rmtree(self.partial)
         old = self._goal + _OLD
-        if os.path.isdir(old):
-            if os.path.lexists(self._goal):
-                shutil.rmtree(old)
-            else:
-                os.rename(old, self._goal)
+        if not os.path.isdir(old):
+            return
+        if not os.path.lexists(self._goal):
+            os.rename(old, self._goal)
+            return
+        try:
+            shutil.rmtree(old)
+        except OSError as exc:
+            reason = (exc.strerror or str(exc)).lower()
+            raise TargetError(
+                f"{old}: cannot remove what was replaced before: {reason}: remove it, then try again"
+            ) from exc
 
     def _failure(self, what: str, error: OSError) -> TargetError:
         return TargetError(f"{self.path}: cannot {what} it: {(error.strerror or str(error)).lower()}")
 
 
 def _is_ours(name: str) -> bool:
-    return name == DATA_NAME or name in LOCK_NAMES or (name.startswith(DATA_NAME) and name.endswith(INDEX_SUFFIX))
+    is_index = name.startswith(DATA_NAME) and (name.endswith(INDEX_SUFFIX) or f"{INDEX_SUFFIX}." in name)
+    return name == DATA_NAME or name in LOCK_NAMES or is_index  # an index half-written by a killed run counts
 
 
 def _is_same_file(fd: int, path: str) -> bool:

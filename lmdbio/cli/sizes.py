@@ -6,6 +6,7 @@ from fractions import Fraction
 import typer
 
 _UNITS = {"": 0, "B": 0, "K": 10, "KIB": 10, "M": 20, "MIB": 20, "G": 30, "GIB": 30, "T": 40, "TIB": 40}
+_LARGEST = 1 << 62  # offsets in a file are signed 64-bit numbers, and sums of two must be too
 _PATTERN = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*", re.ASCII)
 
 
@@ -18,7 +19,7 @@ def parse_size(text: str | int) -> int:
     Raises
     ------
     typer.BadParameter
-        If it is no size, or no whole number of bytes from 1.
+        If it is no size, or no whole number of bytes from 1 to 2^62.
 
     >>> parse_size("16MiB"), parse_size("1.5K"), parse_size("4096")
     (16777216, 1536, 4096)
@@ -28,8 +29,8 @@ def parse_size(text: str | int) -> int:
     if match is None or shift is None:
         raise typer.BadParameter(f"expected bytes or a size such as 16MiB, 512K or 1GiB, found {str(text)!r}")
     size = Fraction(match[1]) * (1 << shift)
-    if size.denominator != 1 or size < 1:
-        raise typer.BadParameter(f"expected a whole number of bytes from 1, found {str(text)!r}")
+    if size.denominator != 1 or not 1 <= size <= _LARGEST:
+        raise typer.BadParameter(f"expected a whole number of bytes from 1 to 2^62, found {str(text)!r}")
     return size.numerator
 
 
