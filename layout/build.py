@@ -1,7 +1,7 @@
 """An index made from a database alone: its tree is walked, its values are not read unless checksums are asked for."""
 
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,7 @@ from lmdbio.errors import FormatError, StaleIndexError
 from lmdbio.layout.broadcast import broadcast_bytes
 from lmdbio.layout.carry import Carried, carry_over
 from lmdbio.layout.checksums import take_checksums
-from lmdbio.layout.extents import PIECE, Extents
+from lmdbio.layout.extents import Extents
 from lmdbio.layout.file import DataFile
 from lmdbio.layout.fingerprint import take_fingerprint
 from lmdbio.layout.index import Index
@@ -21,6 +21,8 @@ from lmdbio.layout.path import PathLike, resolve
 from lmdbio.layout.sorted_keys import order_of_keys
 from lmdbio.layout.tree import walk
 
+PIECE: Final = 1 << 20
+"""Records whose extents are at hand at a time."""
 Progress: TypeAlias = Callable[[int, int], None]
 """Called now and then with (records done, bytes done)."""
 

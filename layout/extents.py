@@ -7,16 +7,18 @@ Runs nest once. A row ``(first, count, stride, repeats, step)`` stands for ``cou
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lmdbio.layout.pieces import pieces
+
 RUN_COLUMNS: Final = 5
 _FIRST, _COUNT, _STRIDE, _REPEATS, _STEP = range(RUN_COLUMNS)
 _MAX_SIZE: Final = 1 << 60  # a sum of four numbers of this size fits int64
-PIECE: Final = 1 << 20
-"""Records looked at together by what goes through all of them, so that memory stays bounded."""
+_STARTS_AT_A_TIME: Final = 1 << 16
+"""Elements among which progressions are looked for together, 2 or more."""
 
 
 def progression_starts(values: NDArray[np.uint64], begins: NDArray[np.bool_]) -> NDArray[np.int64]:
@@ -65,23 +67,73 @@ def progression_starts(values: NDArray[np.uint64], begins: NDArray[np.bool_]) ->
     return np.flatnonzero(starts)
 
 
+def _starts_in_pieces(values: NDArray[np.uint64], begins: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Return what :func:`progression_starts` does, in little memory beside it.
+
+    A piece begins where a progression does. What comes later decides of its last one alone: how far it goes.
+    """
+    n = len(values)
+    found = [np.zeros(0, np.int64)]
+    start = 0
+    while start < n:
+        stop = min(start + _STARTS_AT_A_TIME, n)
+        starts = start + progression_starts(values[start:stop], begins[start:stop])
+        start = int(starts[-1]) if stop < n else n
+        if start == stop - 1:  # nothing is known of it but its first element
+            starts = starts[:-1]
+        elif stop < n:
+            start = _progression_end(values, begins, start, stop)
+        found.append(starts)
+    return np.concatenate(found)
+
+
+def _progression_end(values: NDArray[np.uint64], begins: NDArray[np.bool_], start: int, known: int) -> int:
+    """Return where the progression ends that begins at ``start`` and holds all elements before ``known``."""
+    difference = np.diff(values[start : start + 2])  # of an array: a scalar would warn of wrapping around
+    for at in range(known, len(values), _STARTS_AT_A_TIME):
+        stop = min(at + _STARTS_AT_A_TIME, len(values))
+        ends = np.flatnonzero(begins[at:stop] | (np.diff(values[at - 1 : stop]) != difference))
+        if len(ends):
+            return at + int(ends[0])
+    return len(values)
+
+
+@dataclass(frozen=True, slots=True)
+class _Progressions:
+    """Offsets as progressions, and which of these make a run together."""
+
+    firsts: NDArray[np.uint64]
+    counts: NDArray[np.uint64]
+    strides: NDArray[np.uint64]
+    runs: NDArray[np.int64]
+    """The progression that each run begins with."""
+
+    @classmethod
+    def of(cls, offsets: NDArray[np.uint64]) -> "_Progressions":
+        n = len(offsets)
+        starts = _starts_in_pieces(offsets, np.zeros(n, np.bool_))
+        counts = np.diff(starts, append=n).astype(np.uint64)
+        firsts = offsets[starts]
+        strides = np.where(counts > 1, offsets[np.minimum(starts + 1, n - 1)] - firsts, np.uint64(0))
+        begins = np.ones(len(starts), np.bool_)
+        begins[1:] = (counts[1:] != counts[:-1]) | (strides[1:] != strides[:-1])
+        return cls(firsts, counts, strides, _starts_in_pieces(firsts, begins))
+
+    def rows(self) -> NDArray[np.uint64]:
+        n, runs = len(self.firsts), self.runs
+        firsts = self.firsts[runs]
+        repeats = np.diff(runs, append=n).astype(np.uint64)
+        steps = np.where(repeats > 1, self.firsts[np.minimum(runs + 1, n - 1)] - firsts, np.uint64(0))
+        return np.stack([firsts, self.counts[runs], self.strides[runs], repeats, steps], axis=1)
+
+
 def find_runs(offsets: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Return the rows of runs that stand for the offsets, uint64, shape (n_runs, 5). One input has one answer.
 
     Progressions of offsets are taken greedily, then progressions of progressions of equal count and stride; a count or
     repeat of 1 has stride or step 0.
     """
-    n = len(offsets)
-    starts = progression_starts(offsets, np.zeros(n, np.bool_))
-    counts = np.diff(starts, append=n).astype(np.uint64)
-    firsts = offsets[starts]
-    strides = np.where(counts > 1, offsets[np.minimum(starts + 1, n - 1)] - firsts, 0).astype(np.uint64)
-    begins = np.ones(len(starts), np.bool_)
-    begins[1:] = (counts[1:] != counts[:-1]) | (strides[1:] != strides[:-1])
-    outer = progression_starts(firsts, begins)
-    repeats = np.diff(outer, append=len(starts)).astype(np.uint64)
-    steps = np.where(repeats > 1, firsts[np.minimum(outer + 1, len(starts) - 1)] - firsts[outer], 0).astype(np.uint64)
-    return np.stack([firsts[outer], counts[outer], strides[outer], repeats, steps], axis=1)
+    return _Progressions.of(offsets).rows()
 
 
 @dataclass(frozen=True)
@@ -163,11 +215,11 @@ class Extents:
     """Bytes of each value, shape (n_records,), or (1,) where all are equal."""
 
     @classmethod
-    def pack(cls, offsets: NDArray[np.uint64], lengths: NDArray[np.int64]) -> "Extents":
+    def pack(cls, offsets: NDArray[np.uint64], lengths: NDArray[np.integer[Any]]) -> "Extents":
         """Return the extents in the smallest form: runs where their rows take fewer bytes than the offsets."""
-        rows = find_runs(offsets)
-        held = Runs(rows) if rows.nbytes < offsets.nbytes else np.ascontiguousarray(offsets, "<u8")
-        return cls(held, pack_sizes(lengths))
+        found = _Progressions.of(offsets)
+        are_few = len(found.runs) * RUN_COLUMNS < len(offsets)
+        return cls(Runs(found.rows()) if are_few else np.ascontiguousarray(offsets, "<u8"), pack_sizes(lengths))
 
     def __len__(self) -> int:
         return len(self.offsets)
@@ -182,8 +234,8 @@ class Extents:
 
     def pieces(self) -> Iterator[tuple[NDArray[np.int64], NDArray[np.uint64], NDArray[np.int64]]]:
         """Yield (records, offsets, lengths) of all records in their order, a bounded number at a time."""
-        for start in range(0, len(self), PIECE):
-            records = np.arange(start, min(start + PIECE, len(self)))
+        for piece in pieces(len(self)):
+            records = np.arange(piece.start, piece.stop)
             yield records, *self.at(records)
 
     def problem(self, n_records: int, size: int) -> str | None:
@@ -205,7 +257,7 @@ class Extents:
         return None
 
 
-def pack_sizes(sizes: NDArray[np.int64]) -> NDArray[np.unsignedinteger]:
+def pack_sizes(sizes: NDArray[np.integer[Any]]) -> NDArray[np.unsignedinteger]:
     """Return sizes as they are stored: uint32, uint64 where needed, of shape (1,) where all are equal.
 
     >>> pack_sizes(np.array([7, 7, 7])), pack_sizes(np.array([1, 1 << 32])).dtype
@@ -214,7 +266,7 @@ def pack_sizes(sizes: NDArray[np.int64]) -> NDArray[np.unsignedinteger]:
     if len(sizes) > 1 and np.all(sizes == sizes[0]):
         sizes = sizes[:1]
     wide = len(sizes) > 0 and int(sizes.max()) >> 32
-    return sizes.astype("<u8" if wide else "<u4")
+    return sizes.astype("<u8" if wide else "<u4", copy=False)
 
 
 def sizes_at(sizes: NDArray[np.unsignedinteger], records: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -47,13 +47,13 @@ class Index:
         keys: Keys,
         key_order: KeyOrder,
         offsets: NDArray[np.uint64],
-        lengths: NDArray[np.int64],
+        lengths: NDArray[np.integer[Any]],
         layout_order: NDArray[np.int64] | None = None,
         partitions: NDArray[np.int64] | None = None,
         labels: NDArray[np.int64] | None = None,
         checksums: NDArray[np.uint64] | None = None,
-        payload_offsets: NDArray[np.int64] | None = None,
-        payload_lengths: NDArray[np.int64] | None = None,
+        payload_offsets: NDArray[np.integer[Any]] | None = None,
+        payload_lengths: NDArray[np.integer[Any]] | None = None,
         value_kind: ValueKind = "raw",
         class_names: list[str] | None = None,
         source: dict[str, Any] | None = None,
@@ -71,7 +71,8 @@ class Index:
         key_order
             How the tree compares them.
         offsets, lengths
-            First byte and bytes of each value in the data file, shape (n_records,).
+            First byte and bytes of each value in the data file, shape (n_records,). These and all other arrays are
+            kept as they are where their type is the sidecar's.
         layout_order
             Record numbers in the order in which values lie in the file, int64, shape (n_records,); None: key order.
         partitions

@@ -15,6 +15,7 @@ from lmdbio.layout.index_parts import FORMAT, VERSION, ValueKind
 from lmdbio.layout.key_pattern import find_pattern, pattern_fields
 from lmdbio.layout.keys import Keys
 from lmdbio.layout.partition_bounds import PARTITION_SIZE, cut_partitions
+from lmdbio.layout.pieces import counts_up
 from lmdbio.layout.sidecar import Arrays
 from lmdbio.layout.sorted_keys import KeyOrder
 
@@ -25,13 +26,13 @@ def pack(
     keys: Keys,
     key_order: KeyOrder,
     offsets: NDArray[np.uint64],
-    lengths: NDArray[np.int64],
+    lengths: NDArray[np.integer[Any]],
     layout_order: NDArray[np.int64] | None,
     partitions: NDArray[np.int64] | None,
     labels: NDArray[np.int64] | None,
     checksums: NDArray[np.uint64] | None,
-    payload_offsets: NDArray[np.int64] | None,
-    payload_lengths: NDArray[np.int64] | None,
+    payload_offsets: NDArray[np.integer[Any]] | None,
+    payload_lengths: NDArray[np.integer[Any]] | None,
     value_kind: ValueKind,
     class_names: list[str] | None,
     source: dict[str, Any] | None,
@@ -57,15 +58,17 @@ def pack(
         if column is not None and column.shape != (n,):
             raise ValueError(f"{name}: expected shape ({n},) as there are {n} keys, found {column.shape}")
     extents = Extents.pack(offsets, lengths)
-    if layout_order is not None and np.array_equal(layout_order, np.arange(n)):
+    if layout_order is not None and counts_up(layout_order, n):
         layout_order = None
     arrays = _extent_arrays(extents)
     arrays |= _payload_arrays(payload_offsets, payload_lengths, lengths)
     pattern = find_pattern(keys)
     if pattern is None:
-        arrays |= {"key_bytes": keys.blob, "key_offset": keys.offsets.astype("<i8")}
+        arrays |= {"key_bytes": keys.blob, "key_offset": keys.offsets.astype("<i8", copy=False)}
     optional = {"label": (labels, "<i8"), "checksum": (checksums, "<u8"), "layout_order": (layout_order, "<i8")}
-    arrays |= {name: column.astype(dtype) for name, (column, dtype) in optional.items() if column is not None}
+    arrays |= {
+        name: column.astype(dtype, copy=False) for name, (column, dtype) in optional.items() if column is not None
+    }
     if partitions is not None:
         bounds = np.unique(partitions).astype("<i8")
         if not np.array_equal(bounds, cut_partitions(extents, layout_order, partition_size=PARTITION_SIZE)):
@@ -94,7 +97,9 @@ def _extent_arrays(extents: Extents) -> Arrays:
 
 
 def _payload_arrays(
-    offsets: NDArray[np.int64] | None, lengths: NDArray[np.int64] | None, value_lengths: NDArray[np.int64]
+    offsets: NDArray[np.integer[Any]] | None,
+    lengths: NDArray[np.integer[Any]] | None,
+    value_lengths: NDArray[np.integer[Any]],
 ) -> Arrays:
     """Return the payloads' arrays, none where every payload is its whole value."""
     if offsets is None and lengths is None:

@@ -12,6 +12,7 @@ from lmdbio.layout.extents import RUN_COLUMNS, Extents, Runs
 from lmdbio.layout.fingerprint import Fingerprint
 from lmdbio.layout.key_pattern import pattern_from_fields
 from lmdbio.layout.keys import Keys
+from lmdbio.layout.pieces import pieces
 from lmdbio.layout.sidecar import Arrays
 from lmdbio.layout.sorted_keys import KEY_ORDERS, KeyOrder, SortedKeys
 
@@ -166,9 +167,12 @@ def _payload(arrays: Arrays, extents: Extents) -> tuple[NDArray[np.uint32], NDAr
     n = len(extents)
     offsets = _shape(arrays, "payload_offset", (n,), (min(n, 1),))
     lengths = _shape(arrays, "payload_length", (n,), (min(n, 1),))
-    ends = offsets.astype(np.uint64) + lengths
-    if np.any(ends > extents.lengths):  # each is one number a record or one for all, and numpy spreads the latter
-        raise ValueError("expected payloads within their values, found one outside")
+    columns = (offsets, lengths, extents.lengths)
+    for piece in pieces(max(map(len, columns))):
+        # Each is one number a record or one for all, and numpy spreads the latter.
+        starts, sizes, limits = (held if len(held) == 1 else held[piece] for held in columns)
+        if np.any(starts.astype(np.uint64) + sizes > limits):
+            raise ValueError("expected payloads within their values, found one outside")
     return offsets, lengths
 
 

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from lmdbio.layout.keys import Keys
 from lmdbio.layout.page import MAX_KEY_SIZE
+from lmdbio.layout.pieces import pieces
 
 _MAX_DIGITS: Final = 18  # the most that int64 holds whatever they are; longer keys begin with zeros
 _MAX_NUMBER: Final = 10**_MAX_DIGITS - 1
@@ -106,7 +107,7 @@ def find_pattern(keys: Keys) -> KeyPattern | None:
     if n < 2 or len(keys.blob) % n:
         return None
     size = len(keys.blob) // n
-    if not 1 <= size <= MAX_KEY_SIZE or np.any(keys.sizes != size):
+    if not 1 <= size <= MAX_KEY_SIZE or not _are_all_of_size(keys, size):
         return None
     first, last = keys[0], keys[n - 1]
     candidates: list[KeyPattern] = []
@@ -120,6 +121,10 @@ def find_pattern(keys: Keys) -> KeyPattern | None:
                 candidates.append(IntegerKeys(n, start, size, order))
     rows = keys.blob.reshape(n, size)
     return next((pattern for pattern in candidates if _matches(pattern, rows)), None)
+
+
+def _are_all_of_size(keys: Keys, size: int) -> bool:
+    return all(np.all(np.diff(keys.offsets[piece.start : piece.stop + 1]) == size) for piece in pieces(len(keys)))
 
 
 def pattern_fields(pattern: KeyPattern) -> dict[str, Any]:

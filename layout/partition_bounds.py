@@ -5,7 +5,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from lmdbio.layout.extents import PIECE, Extents
+from lmdbio.layout.extents import Extents
+from lmdbio.layout.pieces import pieces
 
 PARTITION_SIZE: Final = 16 << 20
 """Bytes of the file that one partition covers unless asked otherwise."""
@@ -28,8 +29,8 @@ def cut_partitions(
     n = len(extents)
     bounds = [np.zeros(1, np.int64)]
     before = None
-    for start in range(0, n, PIECE):
-        places = np.arange(start, min(start + PIECE, n))
+    for piece in pieces(n):
+        places = np.arange(piece.start, piece.stop)
         offsets = extents.offsets_at(places if layout_order is None else layout_order[places])
         stretches = (offsets - np.uint64(1)) // np.uint64(partition_size)
         # The first value of all begins a partition, which the leading bound says already.

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from lmdbio.layout import extents
 from lmdbio.layout.extents import Extents, Runs, find_runs, pack_sizes, progression_starts, sizes_at
 
 WRAP = 1 << 64
@@ -30,6 +31,19 @@ def test_progressions_are_those_of_a_greedy_walk(steps: list[tuple[int, bool]]) 
     values = [sum(step for step, _ in steps[: i + 1]) % WRAP for i in range(len(steps))]
     begins = [begin for _, begin in steps]
     found = progression_starts(np.array(values, np.uint64), np.array(begins, np.bool_))
+    assert greedy(values, begins) == found.tolist()
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from([1, 1, 1, 2, 5, -1]), st.sampled_from([False] * 5 + [True])), max_size=60),
+    st.integers(2, 9),
+)
+def test_progressions_are_the_same_looked_for_piece_by_piece(steps: list[tuple[int, bool]], piece: int) -> None:
+    values = [sum(step for step, _ in steps[: i + 1]) % WRAP for i in range(len(steps))]
+    begins = [begin for _, begin in steps]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(extents, "_STARTS_AT_A_TIME", piece)
+        found = extents._starts_in_pieces(np.array(values, np.uint64), np.array(begins, np.bool_))
     assert greedy(values, begins) == found.tolist()
 
 

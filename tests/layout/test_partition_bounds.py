@@ -1,5 +1,6 @@
 """Without stored bounds a partition begins where values enter another stretch of the file."""
 
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from lmdbio.layout import partition_bounds
 from lmdbio.layout.extents import Extents
 from lmdbio.layout.partition_bounds import cut_partitions
+from lmdbio.layout.pieces import pieces
 
 
 @given(st.lists(st.integers(1, 100_000), unique=True, max_size=60), st.integers(1, 30_000), st.booleans())
@@ -30,7 +32,7 @@ def test_bounds_do_not_depend_on_how_many_records_are_looked_at_together(monkeyp
     offsets = np.cumsum(np.random.default_rng(0).integers(1, 5000, 1000)).astype(np.uint64)
     extents = Extents.pack(offsets, np.ones(1000, np.int64))
     whole = cut_partitions(extents, None, partition_size=10_000).tolist()
-    monkeypatch.setattr(partition_bounds, "PIECE", 7)
+    monkeypatch.setattr(partition_bounds, "pieces", partial(pieces, size=7))
     assert whole == cut_partitions(extents, None, partition_size=10_000).tolist()
 
 
