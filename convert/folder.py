@@ -6,19 +6,21 @@ them: the litter that desktop systems leave is passed over, a cycle of links is 
 """
 
 import os
+from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
 
 from lmdbio.convert.scan import NOT_AN_IMAGE, ClassFiles, Directory, is_image, list_directory, scan_class, sort_names
-from lmdbio.convert.source import NO_MORE, Content, InputFault, Inputs, fault, printable, text
+from lmdbio.convert.source import NO_MORE, BadInput, Content, InputFault, Inputs, fault, printable, text
 from lmdbio.errors import SourceError
 from lmdbio.layout.keys import Keys
 
-_SPLITS: Final = frozenset((b"train", b"val", b"valid", b"validation", b"test"))
+_SPLITS: Final = frozenset((b"train", b"training", b"val", b"valid", b"validation", b"test"))
 _NO_CLASS: Final = "images outside of class folders"
 _WHOLE_SIZE: Final = 16 << 20
 """Files up to this size are read whole, so that a fault is known before anything of the record is written."""
@@ -57,15 +59,18 @@ class FolderSource:
         top = list_root(root)
         self._fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         present = [(label, name) for label, name in enumerate(class_names) if name in top.folders]
+        listing = _Listing(ignored=_ignored_at_top(top))
         try:
             with ThreadPoolExecutor(workers) as pool:
-                classes = list(pool.map(lambda labelled: scan_class(root, labelled[1], max_size=max_size), present))
+                classes = pool.map(lambda labelled: scan_class(root, labelled[1], max_size=max_size), present)
+                for (label, _), found in zip(present, classes, strict=True):
+                    listing.add(found, label)
         except BaseException:
-            self.close()
+            os.close(self._fd)
             raise
-        self.inputs = _join(classes, [label for label, _ in present])
-        self.bad = tuple(bad for found in classes for bad in found.bad)
-        self.ignored = dict(sorted(sum((found.ignored for found in classes), _ignored_at_top(top)).items()))
+        self.inputs = listing.inputs()
+        self.bad = tuple(listing.bad)
+        self.ignored = dict(sorted(listing.ignored.items()))
 
     def shown(self, number: int) -> str:
         """Return the path of an input for messages."""
@@ -91,10 +96,11 @@ class FolderSource:
             os.close(fd)
 
     def close(self) -> None:
-        """Close the directory; a second call does nothing."""
+        """Close the directory and forget the inputs; a second call does nothing."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
+        self.inputs = _Listing().inputs()
 
 
 def list_root(root: bytes) -> Directory:
@@ -147,12 +153,13 @@ def refuse_splits(root: bytes, folders: Iterable[bytes]) -> None:
         With the command that takes such a directory.
     """
     names = set(folders)
-    if not names <= _SPLITS or not names & {b"train", b"val"}:
+    if not names <= _SPLITS:
         return
     if any(list_root(os.path.join(root, name)).folders for name in names):
         found = " and ".join(f"{text(name)}/" for name in sort_names(names))
         raise SourceError(
-            f"{printable(root)}: expected class folders, found {found} with folders inside: use lmdbio-convert imagenet"
+            f"{printable(root)}: expected class folders, found {found} with folders inside: "
+            "use lmdbio-convert imagenet, which takes train/ and val/"
         )
 
 
@@ -161,13 +168,28 @@ def _ignored_at_top(top: Directory) -> Counter[str]:
     return top.litter + Counter({_NO_CLASS: images, NOT_AN_IMAGE: len(top.files) - images})
 
 
-def _join(classes: Sequence[ClassFiles], labels: Sequence[int]) -> Inputs:
-    """Return the files of all classes, given in the order of their labels."""
-    path_sizes = np.concatenate([np.zeros(1, np.int64), *(found.paths.sizes for found in classes)])
-    blob = np.concatenate([np.zeros(0, np.uint8), *(found.paths.blob for found in classes)])
-    sizes = np.concatenate([np.zeros(0, np.int64), *(found.sizes for found in classes)])
-    counts = np.asarray([len(found.sizes) for found in classes], np.int64)
-    return Inputs(Keys(blob, np.cumsum(path_sizes)), sizes, np.repeat(np.asarray(labels, np.int64), counts))
+@dataclass(slots=True)
+class _Listing:
+    """The files of all classes, added in the order of their labels; held in as few bytes as the arrays it becomes."""
+
+    blob: bytearray = field(default_factory=bytearray)
+    ends: "array[int]" = field(default_factory=lambda: array("q", [0]))
+    sizes: "array[int]" = field(default_factory=lambda: array("I"))
+    labels: "array[int]" = field(default_factory=lambda: array("i"))
+    bad: list[BadInput] = field(default_factory=list)
+    ignored: Counter[str] = field(default_factory=Counter)
+
+    def add(self, found: ClassFiles, label: int) -> None:
+        self.ends.frombytes((found.paths.offsets[1:] + len(self.blob)).tobytes())
+        self.blob += found.paths.blob.data
+        self.sizes.frombytes(found.sizes.tobytes())
+        self.labels.frombytes(np.full(len(found.sizes), label, np.int32).tobytes())
+        self.bad += found.bad
+        self.ignored += found.ignored
+
+    def inputs(self) -> Inputs:
+        paths = Keys(np.frombuffer(self.blob, np.uint8), np.frombuffer(self.ends, np.int64))
+        return Inputs(paths, np.frombuffer(self.sizes, np.uint32), np.frombuffer(self.labels, np.int32))
 
 
 def _read_whole(fd: int, size: int) -> bytes:

@@ -19,9 +19,9 @@ from lmdbio.layout.datum import payload_offsets
 from lmdbio.layout.file import DataFile
 from lmdbio.layout.fingerprint import take_fingerprint
 from lmdbio.layout.index import Index
-from lmdbio.layout.keys import Keys
+from lmdbio.layout.keys import Keys, key_offsets, take_keys
 from lmdbio.layout.path import DATA_NAME, INDEX_SUFFIX
-from lmdbio.layout.ragged import gather
+from lmdbio.layout.pieces import pieces
 from lmdbio.layout.writer import DatabaseWriter, WrittenDatabase
 
 _INDEX_BYTES_PER_RECORD: Final = 64
@@ -29,25 +29,25 @@ _INDEX_BYTES_PER_RECORD: Final = 64
 _INDEX_BYTES: Final = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Job:
     """One database to be made."""
 
     source: Source
     target: Target
     plan: ConversionPlan
+    """Gone once :meth:`run` has written the data file."""
 
     def space(self) -> int:
         """Return the bytes that the database and its sidecar will take."""
         database = self.plan.database
-        index = len(database.keys.blob) + database.n_records * _INDEX_BYTES_PER_RECORD + _INDEX_BYTES
-        return database.file_size + index
+        *_, key_ends = key_offsets(database.keys)
+        return database.file_size + int(key_ends[-1]) + database.n_records * _INDEX_BYTES_PER_RECORD + _INDEX_BYTES
 
     def planned(self) -> DatabaseReport:
         """Return the report of the database as planned."""
-        numbers = self.plan.numbers
         return self._report(
-            numbers=numbers,
+            numbers=self.plan.numbers,
             file_size=self.plan.database.file_size,
             n_partitions=self.plan.database.n_partitions,
             free=free_space(self.target.path),
@@ -56,26 +56,30 @@ class Job:
         )
 
     def run(self, options: Options, *, skip: bool, workers: int, progress: Progress) -> DatabaseReport:
-        """Write the database and its sidecar, and publish them."""
+        """Write the database and its sidecar, and publish them; to be called once.
+
+        The sidecar is made in memory, so what was planned and listed is given up before.
+        """
         free = free_space(self.target.path)
         transfer = Transfer(self.source, self.plan, wrapped=options.value == "datum", skip=skip, progress=progress)
         try:
             written = self._write(transfer, checksum=options.checksum, workers=workers)
+            report = self._report(
+                numbers=_take(self.plan.numbers, written.reordered),
+                file_size=os.stat(self.target.data).st_size,
+                n_partitions=len(written.partitions) - 1,
+                free=free,
+                skipped=self.source.bad + transfer.skipped,
+                misnamed=transfer.misnamed(),
+            )
+            del transfer
             self._index(written, options).save(self.target.data + INDEX_SUFFIX)
-            file_size = os.stat(self.target.data).st_size
             self.target.publish()
         except LmdbioError:
             raise
         except OSError as exc:
             raise TargetError(f"{self.target.path}: cannot be written: {(exc.strerror or str(exc)).lower()}") from exc
-        return self._report(
-            numbers=self.plan.numbers[written.records],
-            file_size=file_size,
-            n_partitions=len(written.partitions) - 1,
-            free=free,
-            skipped=self.source.bad + transfer.skipped,
-            misnamed=transfer.misnamed(),
-        )
+        return report
 
     def _write(self, transfer: Transfer, *, checksum: bool, workers: int) -> WrittenDatabase:
         """Write the data file; the writer's buffers are gone when the index is made."""
@@ -86,32 +90,42 @@ class Job:
             return writer.finish()
 
     def _index(self, written: WrittenDatabase, options: Options) -> Index:
-        inputs, database = self.source.inputs, self.plan.database
-        numbers = self.plan.numbers[written.records]
-        sizes = inputs.sizes[numbers]
-        is_datum = options.value == "datum"
+        """Return the index, and forget the plan and the inputs on the way."""
         with DataFile(self.target.data) as file:
             fingerprint = take_fingerprint(file, written.meta)
         description = options.description()
         if self.source.split is not None:
             description["split"] = self.source.split
+        keys, labels, sizes = self._give_up(written.reordered)
+        is_datum = options.value == "datum"
         return Index.make(
             fingerprint=fingerprint,
-            page_size=database.page_size,
-            keys=_take(database.keys, written.records),
+            page_size=written.meta.page_size,
+            keys=keys,
             key_order="bytes",
             offsets=written.offsets,
             lengths=written.lengths,
             layout_order=written.layout_order,
             partitions=written.partitions,
-            labels=inputs.labels[numbers],
+            labels=labels,
             checksums=written.checksums,
-            payload_offsets=payload_offsets(sizes) if is_datum else None,
+            payload_offsets=_payload_offsets(sizes) if is_datum else None,
             payload_lengths=sizes if is_datum else None,
             value_kind="datum" if is_datum else "raw",
             class_names=list(self.source.class_names),
             source=description,
         )
+
+    def _give_up(self, records: NDArray[np.int64] | None) -> tuple[Keys, NDArray[np.int64], NDArray[np.uint32]]:
+        """Return the keys, labels and input sizes of these records, by default all; forget the plan and the inputs."""
+        made, numbers = self.plan.database.keys, self.plan.numbers
+        labels, sizes = self.source.inputs.labels, self.source.inputs.sizes
+        self.source.close()
+        del self.plan
+        keys = take_keys(made, records)
+        del made  # and with it the paths
+        numbers = _take(numbers, records)
+        return keys, labels[numbers].astype(np.int64), sizes[numbers]
 
     def _report(
         self,
@@ -150,11 +164,14 @@ class Job:
         )
 
 
-def _take(keys: Keys, numbers: NDArray[np.int64]) -> Keys:
-    """Return the keys with these numbers."""
-    if np.array_equal(numbers, np.arange(len(keys))):
-        return keys
-    sizes = keys.sizes[numbers]
-    offsets = np.zeros(len(sizes) + 1, np.int64)
-    np.cumsum(sizes, out=offsets[1:])
-    return Keys(gather(keys.blob, keys.offsets[numbers], sizes), offsets)
+def _take(numbers: NDArray[np.int64], records: NDArray[np.int64] | None) -> NDArray[np.int64]:
+    """Return the numbers of these records, by default all."""
+    return numbers if records is None else numbers[records]
+
+
+def _payload_offsets(sizes: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    """Return where the image begins in each Datum, uint32, shape (n_records,)."""
+    offsets = np.empty_like(sizes)
+    for piece in pieces(len(sizes)):
+        offsets[piece] = payload_offsets(sizes[piece].astype(np.int64))
+    return offsets

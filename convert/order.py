@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmdbio.layout.permutation import Permutation
+from lmdbio.layout.pieces import pieces
 
 PURPOSE: Final = "layout"
 
@@ -30,4 +31,8 @@ def spread(n_inputs: int, limit: int | None) -> NDArray[np.int64]:
 
 def shuffled(n_records: int, *, seed: int) -> NDArray[np.int64]:
     """Return one seeded shuffle of ``0 .. n_records-1``, int64, shape (n_records,)."""
-    return Permutation(n_records, seed=seed, purpose=PURPOSE)(np.arange(n_records, dtype=np.int64))
+    permutation = Permutation(n_records, seed=seed, purpose=PURPOSE)
+    order = np.arange(n_records, dtype=np.int64)
+    for piece in pieces(n_records):
+        order[piece] = permutation(order[piece])
+    return order

@@ -1,18 +1,24 @@
 """A source and options in, the whole plan of a database out: order, keys, sizes, pages. Pure: no I/O."""
 
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lmdbio.convert.naming import case_collisions, numbered_keys, path_keys
+from lmdbio.convert.naming import NumberedKeys, PathKeys
 from lmdbio.convert.options import Options
 from lmdbio.convert.order import shuffled, spread
 from lmdbio.convert.source import Inputs
 from lmdbio.convert.stratify import PageNeeds, cut_and_shuffle, interleaved, shuffled_within
 from lmdbio.layout.datum import value_lengths
-from lmdbio.layout.page import is_inline, leaf_node_sizes, overflow_pages
+from lmdbio.layout.needs import page_needs
+from lmdbio.layout.pieces import pieces
 from lmdbio.layout.plan import DatabasePlan, plan_database
+from lmdbio.layout.regions import Goal
+
+PAGE_SIZE: Final = 4096
+"""Bytes of a page of the databases that are made: that of LMDB on nearly every machine."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,50 +46,62 @@ def plan_conversion(inputs: Inputs, options: Options) -> ConversionPlan:
         If an option does not fit the planner; see :func:`lmdbio.layout.plan.plan_database`.
     """
     taken = spread(len(inputs), options.limit)
-    if options.order == "source":
-        return _plan(inputs, taken, options)
     if options.order == "shuffle":
-        return _plan(inputs, taken[shuffled(len(taken), seed=options.seed)], options)
-    return _plan_stratified(inputs, taken[interleaved(inputs.labels[taken], seed=options.seed)], options)
+        taken = taken[shuffled(len(taken), seed=options.seed)]
+    elif options.order == "stratified":
+        taken = taken[interleaved(inputs.labels[taken], seed=options.seed)]
+        return _plan_stratified(inputs, taken, options)
+    return _plan(inputs, taken, options)
 
 
 def _plan_stratified(inputs: Inputs, numbers: NDArray[np.int64], options: Options) -> ConversionPlan:
     """Return the plan of interleaved inputs, shuffled within the partitions into which they are cut."""
-    before = _plan(inputs, numbers, options)
-    database = before.database
     if options.key == "number" and options.n_partitions is None:
         order, bounds = cut_and_shuffle(
-            _page_needs(database), partition_pages=database.partition_size // database.page_size, seed=options.seed
+            _page_needs(inputs, numbers, options), partition_pages=_partition_pages(options), seed=options.seed
         )
         return _plan(inputs, numbers[order], options, bounds=bounds)
-    bounds = np.unique(database.region_records_bounds)
     # Partitions of equal bytes, or of overflow pages alone: no shuffle within them changes their size.
+    bounds = np.unique(_plan(inputs, numbers, options).database.region_records_bounds)
     return _plan(inputs, shuffled_within(numbers, bounds, seed=options.seed), options, bounds=bounds)
 
 
-def _page_needs(plan: DatabasePlan) -> PageNeeds:
-    sizes = plan.keys.sizes
-    inline = is_inline(sizes, plan.lengths, plan.page_size)
-    pages = np.where(inline, 0, overflow_pages(plan.lengths, plan.page_size))
-    return PageNeeds(pages, leaf_node_sizes(sizes, plan.lengths, plan.page_size), plan.page_size)
+def _page_needs(inputs: Inputs, numbers: NDArray[np.int64], options: Options) -> PageNeeds:
+    lengths = _value_lengths(inputs, numbers, options)
+    return PageNeeds(*page_needs(NumberedKeys(inputs.paths, numbers), lengths, page_size=PAGE_SIZE), PAGE_SIZE)
+
+
+def _partition_pages(options: Options) -> int:
+    goal = Goal.make(page_size=PAGE_SIZE, align=options.align, partition_size=options.partition_size, n_partitions=None)
+    return goal.partition_size // PAGE_SIZE
 
 
 def _plan(
     inputs: Inputs, numbers: NDArray[np.int64], options: Options, *, bounds: NDArray[np.int64] | None = None
 ) -> ConversionPlan:
+    keys: NumberedKeys | PathKeys
     if options.key == "number":
-        keys, n_cut = numbered_keys(inputs.paths, numbers)
-        n_collisions = 0
+        keys = NumberedKeys(inputs.paths, numbers)
+        n_cut, n_collisions = keys.n_cut, 0
     else:
-        keys, n_cut = path_keys(inputs.paths, numbers), 0
-        n_collisions = case_collisions(keys)
-    sizes = inputs.sizes[numbers]
+        keys = PathKeys(inputs.paths, numbers)
+        n_cut, n_collisions = 0, keys.case_collisions
     database = plan_database(
         keys,
-        value_lengths(sizes, inputs.labels[numbers]) if options.value == "datum" else sizes,
+        _value_lengths(inputs, numbers, options),
+        page_size=PAGE_SIZE,
         align=options.align,
         partition_size=options.partition_size,
         n_partitions=options.n_partitions,
         bounds=bounds,
     )
     return ConversionPlan(numbers, database, n_cut, n_collisions)
+
+
+def _value_lengths(inputs: Inputs, numbers: NDArray[np.int64], options: Options) -> NDArray[np.int64]:
+    """Return the bytes of each value, int64, shape (n_records,)."""
+    lengths = inputs.sizes[numbers].astype(np.int64)
+    if options.value == "datum":
+        for piece in pieces(len(lengths)):
+            lengths[piece] = value_lengths(lengths[piece], inputs.labels[numbers[piece]].astype(np.int64))
+    return lengths

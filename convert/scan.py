@@ -22,6 +22,7 @@ NOT_AN_IMAGE: Final = "files without an image's extension"
 _LITTER_FILES: Final = {b".ds_store": ".DS_Store", b"thumbs.db": "Thumbs.db", b"desktop.ini": "desktop.ini"}
 _LITTER_FOLDERS: Final = frozenset((b"__MACOSX", b".AppleDouble", b"@eaDir", b".ipynb_checkpoints", b"lost+found"))
 _APPLE_DOUBLE: Final = b"._"
+_BETWEEN_NAMES: Final = b"\0"
 _ALL_MAY_READ: Final = 0o444
 
 
@@ -31,8 +32,8 @@ class ClassFiles:
 
     paths: Keys
     """Each file's path relative to the root."""
-    sizes: NDArray[np.int64]
-    """Bytes of each file, int64, shape (n_files,); none is 0."""
+    sizes: NDArray[np.uint32]
+    """Bytes of each file, uint32, shape (n_files,); none is 0."""
     bad: tuple[BadInput, ...]
     """Files and folders that look like inputs and cannot be."""
     ignored: Counter[str]
@@ -100,7 +101,7 @@ def scan_class(root: bytes, name: bytes, *, max_size: int) -> ClassFiles:
     """
     found = _Found()
     for folder, names in sorted(_walk(root, name, found), key=lambda pair: text(pair[0])):
-        for file in sort_names(names):
+        for file in names.split(_BETWEEN_NAMES) if names else ():
             _examine(root, os.path.join(folder, file), found, max_size=max_size)
     return found.packed()
 
@@ -111,7 +112,7 @@ class _Found:
 
     blob: bytearray = field(default_factory=bytearray)
     ends: "array[int]" = field(default_factory=lambda: array("q", [0]))
-    sizes: "array[int]" = field(default_factory=lambda: array("q"))
+    sizes: "array[int]" = field(default_factory=lambda: array("I"))
     bad: list[BadInput] = field(default_factory=list)
     ignored: Counter[str] = field(default_factory=Counter)
 
@@ -122,11 +123,14 @@ class _Found:
 
     def packed(self) -> ClassFiles:
         paths = Keys(np.frombuffer(self.blob, np.uint8), np.frombuffer(self.ends, np.int64))
-        return ClassFiles(paths, np.frombuffer(self.sizes, np.int64), tuple(self.bad), self.ignored)
+        return ClassFiles(paths, np.frombuffer(self.sizes, np.uint32), tuple(self.bad), self.ignored)
 
 
-def _walk(root: bytes, name: bytes, found: _Found) -> Iterator[tuple[bytes, list[bytes]]]:
-    """Yield each folder of a class, as a path below the root, with the names of its images."""
+def _walk(root: bytes, name: bytes, found: _Found) -> Iterator[tuple[bytes, bytes]]:
+    """Yield each folder of a class, as a path below the root, with the sorted names of its images.
+
+    They come end to end: as objects of their own they would take three times the memory until their turn comes.
+    """
     top = os.stat(root)
     waiting = [(name, frozenset(((top.st_dev, top.st_ino),)))]
     while waiting:
@@ -145,7 +149,7 @@ def _walk(root: bytes, name: bytes, found: _Found) -> Iterator[tuple[bytes, list
         images = [file for file in entries.files if is_image(file)]
         if len(images) < len(entries.files):
             found.ignored[NOT_AN_IMAGE] += len(entries.files) - len(images)
-        yield folder, images
+        yield folder, _BETWEEN_NAMES.join(sort_names(images))
         waiting += [(os.path.join(folder, inner), above | {identity}) for inner in entries.folders]
 
 

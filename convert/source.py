@@ -36,14 +36,14 @@ class BadInput:
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """The inputs of one database in the source's own order, about 100 bytes each."""
+    """The inputs of one database in the source's own order: 16 bytes each and its path."""
 
     paths: Keys
     """Each input's path relative to the source's root, exactly as the file system has it."""
-    sizes: NDArray[np.int64]
-    """Bytes of each input, int64, shape (n_inputs,); none is 0."""
-    labels: NDArray[np.int64]
-    """Each input's class, int64, shape (n_inputs,)."""
+    sizes: NDArray[np.uint32]
+    """Bytes of each input, uint32 as values are no larger, shape (n_inputs,); none is 0."""
+    labels: NDArray[np.int32]
+    """Each input's class, int32, shape (n_inputs,)."""
 
     def __len__(self) -> int:
         return len(self.sizes)
@@ -89,7 +89,7 @@ class Source(Protocol):
         """
 
     def close(self) -> None:
-        """Give back what reading took."""
+        """Give back what reading took, and the memory of the inputs: from then on there are none."""
 
 
 def text(name: bytes) -> str:

@@ -8,20 +8,20 @@ import hashlib
 from bisect import bisect_right
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lmdbio.layout.page import HEADER_SIZE
-from lmdbio.layout.partition import cut_leaves, leaf_ends, running_sum
+from lmdbio.layout.partition import cut_leaves, leaf_fills
 from lmdbio.layout.permutation import Permutation
 
 _CLASS_PURPOSE: Final = "layout-class"
 _PARTITION_PURPOSE: Final = "layout-partition"
 
 
-def interleaved(labels: NDArray[np.int64], *, seed: int) -> NDArray[np.int64]:
+def interleaved(labels: NDArray[np.integer[Any]], *, seed: int) -> NDArray[np.int64]:
     """Return an order in which every stretch holds each class in its share, int64, shape (n_records,).
 
     The j-th record (shuffled within its class) of the n_c of class c sorts at ``(j + u_c) / n_c``, where u_c is seeded
@@ -30,21 +30,25 @@ def interleaved(labels: NDArray[np.int64], *, seed: int) -> NDArray[np.int64]:
     Parameters
     ----------
     labels
-        Class of each record, int64, shape (n_records,).
+        Class of each record, any integers, shape (n_records,).
     seed
         What the order follows from.
     """
-    by_class = np.argsort(labels, kind="stable")
-    classes, starts = np.unique(labels[by_class], return_index=True)
-    bounds = np.append(starts, len(labels)).tolist()
-    order = np.empty(len(labels), np.int64)
+    order = np.argsort(labels, kind="stable")
+    labels = labels[order]
+    starts = np.flatnonzero(labels[1:] != labels[:-1]) + 1
+    bounds = [0, *starts.tolist(), len(labels)] if len(labels) else [0]
     places = np.empty(len(labels), np.float64)
-    for label, (start, stop) in zip(classes.tolist(), pairwise(bounds), strict=True):
+    for start, stop in pairwise(bounds):
+        label = int(labels[start])
         within = np.arange(stop - start, dtype=np.int64)
         permutation = Permutation(stop - start, seed=seed, purpose=_CLASS_PURPOSE, numbers=(label,))
-        order[start:stop] = by_class[start:stop][permutation(within)]
+        order[start:stop] = order[start:stop][permutation(within)]
         places[start:stop] = (within + _fraction(seed, label)) / (stop - start)
-    return order[np.argsort(places, kind="stable")]
+    del labels
+    by_place = np.argsort(places, kind="stable")
+    del places
+    return order[by_place]
 
 
 def shuffled_within(order: NDArray[np.int64], bounds: NDArray[np.int64], *, seed: int) -> NDArray[np.int64]:
@@ -69,17 +73,17 @@ def shuffled_within(order: NDArray[np.int64], bounds: NDArray[np.int64], *, seed
 class PageNeeds:
     """What each record takes of a file, by its place in an order."""
 
-    pages: NDArray[np.int64]
-    """Overflow pages, int64, shape (n_records,)."""
-    node_sizes: NDArray[np.int64]
-    """Bytes of a leaf, int64, shape (n_records,)."""
+    pages: NDArray[Any]
+    """Overflow pages, any integers, shape (n_records,)."""
+    node_sizes: NDArray[Any]
+    """Bytes of a leaf, any integers, shape (n_records,)."""
     page_size: int
     """Bytes of a page."""
 
     def count(self, records: NDArray[np.int64]) -> int:
         """Return the pages that records take as one partition, in the order given."""
-        ends = leaf_ends(self.node_sizes[records], page_size=self.page_size)
-        leaves = cut_leaves(ends, np.array([0, len(records)], np.int64))
+        fills = leaf_fills(self.node_sizes[records], page_size=self.page_size)
+        leaves = cut_leaves(fills, np.array([0, len(records)], np.int64))
         return int(self.pages[records].sum()) + len(leaves) - 1
 
 
@@ -106,7 +110,11 @@ def cut_and_shuffle(
     """
     n_records = len(needs.pages)
     # In whole pages' bytes: no order of the leaves takes less.
-    least = running_sum(needs.pages * (needs.page_size - HEADER_SIZE) + needs.node_sizes)
+    least = np.zeros(n_records + 1, np.int64)
+    least[1:] = needs.pages
+    least *= needs.page_size - HEADER_SIZE
+    least[1:] += needs.node_sizes
+    np.cumsum(least, out=least)
     reach = least.data
     order = np.arange(n_records, dtype=np.int64)
     bounds = [0]

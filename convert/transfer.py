@@ -213,7 +213,7 @@ class Transfer:
         yield after
 
 
-def cut_batches(records: NDArray[np.int64], sizes: NDArray[np.int64]) -> tuple[list[NDArray[np.int64]], list[int]]:
+def cut_batches(records: NDArray[np.int64], sizes: NDArray[np.uint32]) -> tuple[list[NDArray[np.int64]], list[int]]:
     """Return records in batches for one thread each, and the bytes of each batch.
 
     Parameters
@@ -221,12 +221,12 @@ def cut_batches(records: NDArray[np.int64], sizes: NDArray[np.int64]) -> tuple[l
     records
         Record numbers, int64, shape (n_records,).
     sizes
-        Bytes of their inputs, int64, shape (n_records,).
+        Bytes of their inputs, uint32, shape (n_records,).
     """
     if not len(records):
         return [], []
-    before = np.cumsum(sizes) - sizes
+    before = np.cumsum(sizes, dtype=np.int64) - sizes
     # A batch ends where the bytes before it pass a multiple of its size, and at a multiple of its count.
     steps = (np.diff(before // _BATCH_SIZE) != 0) | (np.diff(np.arange(len(records)) // _BATCH_COUNT) != 0)
     starts = np.concatenate([[0], np.flatnonzero(steps) + 1])
-    return np.split(records, starts[1:]), np.add.reduceat(sizes, starts).tolist()
+    return np.split(records, starts[1:]), np.add.reduceat(sizes, starts, dtype=np.int64).tolist()

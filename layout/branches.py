@@ -40,34 +40,28 @@ def branch_levels(key_sizes: NDArray[np.int64], *, page_size: int) -> list[Bound
     return levels
 
 
-def build_branches(
-    leaf_pages: NDArray[np.int64], first_records: NDArray[np.int64], keys: Keys, *, first_page: int, page_size: int
-) -> Branches:
+def build_branches(leaf_pages: NDArray[np.int64], keys: Keys, *, first_page: int, page_size: int) -> Branches:
     """Return the branch pages over one or more leaves.
 
     Parameters
     ----------
     leaf_pages
         Page numbers in key order, int64, shape (n_leaves,).
-    first_records
-        The record whose key is the first of each leaf, int64, shape (n_leaves,).
     keys
-        The keys of all records.
+        The first key of each leaf.
     first_page
         Page number of the first branch page; the others follow.
     page_size
         Bytes of a page.
     """
-    sizes = keys.offsets[first_records + 1] - keys.offsets[first_records]
-    levels = branch_levels(sizes, page_size=page_size)
-    children, records = leaf_pages, first_records
+    levels = branch_levels(keys.sizes, page_size=page_size)
+    children, firsts = leaf_pages, np.arange(len(keys), dtype=np.int64)
     packed = []
     for bounds in levels:
         numbers = np.arange(first_page, first_page + len(bounds) - 1, dtype=np.int64)
-        starts = keys.offsets[records]
-        sizes = keys.offsets[records + 1] - starts
+        starts, sizes = keys.offsets[firsts], keys.sizes_at(firsts)
         packed.append(pack_branches(children, starts, sizes, keys.blob, bounds, numbers, page_size=page_size))
-        children, records = numbers, records[bounds[:-1]]
+        children, firsts = numbers, firsts[bounds[:-1]]
         first_page += len(numbers)
     pages = np.concatenate(packed) if packed else np.zeros((0, page_size), np.uint8)
     return Branches(pages, root=int(children[0]), n_levels=len(levels))

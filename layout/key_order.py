@@ -9,12 +9,13 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from lmdbio.layout.keys import Keys
+from lmdbio.layout.keys import AnyKeys, Keys
+from lmdbio.layout.pieces import pieces
 
 _WORD_SIZE: Final = 8
 
 
-def key_order(keys: Keys) -> NDArray[np.int64] | None:
+def key_order(keys: AnyKeys) -> NDArray[np.int64] | None:
     """Return the numbers of the keys sorted by key, int64, shape (n_records,), or None where they ascend already.
 
     Raises
@@ -25,19 +26,24 @@ def key_order(keys: Keys) -> NDArray[np.int64] | None:
     >>> key_order(Keys.from_list([b"b", b"a", b"a0"])).tolist()
     [1, 2, 0]
     """
-    columns = _Columns(keys)
-    return None if _ascend(columns, len(keys)) else _sort(columns, keys)
+    if not isinstance(keys, Keys):
+        return keys.order()
+    # Neighbours are compared piece by piece: each piece begins with the last key of the one before.
+    if all(_ascend(Keys(keys.blob, keys.offsets[piece.start : piece.stop + 2])) for piece in pieces(len(keys))):
+        return None
+    return _sort(_Columns(keys), keys)
 
 
 class _Columns:
     """Keys as columns of big-endian words, made one column at a time; the last column is the size of the key."""
 
     def __init__(self, keys: Keys) -> None:
-        self._starts = keys.offsets[:-1]
+        blob = keys.blob[keys.offsets[0] : keys.offsets[-1]]
+        self._starts = keys.offsets[:-1] - keys.offsets[0]
         self._sizes = keys.sizes
-        padded = np.concatenate([keys.blob, np.zeros(_WORD_SIZE, np.uint8)])
+        padded = np.concatenate([blob, np.zeros(_WORD_SIZE, np.uint8)])
         # Every position of the blob as the word that begins there: a view with a stride of one byte.
-        self._words = np.ndarray((len(keys.blob) + 1,), ">u8", padded.data, 0, (1,))
+        self._words = np.ndarray((len(blob) + 1,), ">u8", padded.data, 0, (1,))
         longest = int(self._sizes.max(initial=0))
         self.n_columns = -(-longest // _WORD_SIZE) + 1
 
@@ -52,9 +58,10 @@ class _Columns:
         return np.where(left > 0, words >> unused << unused, np.uint64(0))
 
 
-def _ascend(columns: _Columns, n_records: int) -> bool:
+def _ascend(keys: Keys) -> bool:
     """Tell whether each key is greater than the one before."""
-    undecided = np.arange(max(0, n_records - 1), dtype=np.int64)
+    columns = _Columns(keys)
+    undecided = np.arange(len(keys) - 1, dtype=np.int64)
     for number in range(columns.n_columns):
         left, right = columns.column(number, undecided), columns.column(number, undecided + 1)
         if (left > right).any():

@@ -5,13 +5,13 @@ no node takes is zero. Source of the layout: the public sources of LMDB 0.9.36 (
 """
 
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lmdbio.layout.page import HEADER_SIZE, NODE_HEADER_SIZE, P_BRANCH, P_LEAF, PAGE_HEADER, POINTER_SIZE
 from lmdbio.layout.partition import Bounds, running_sum
+from lmdbio.layout.ragged import copy_ranges
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -162,33 +162,3 @@ def _write_headers(
     headers["flags"][held] = flag
     headers["lower"][held] = HEADER_SIZE + POINTER_SIZE * counts[held]
     headers["upper"][held] = in_page[bounds[1:][held] - 1]
-
-
-def copy_ranges(
-    target: NDArray[np.uint8],
-    target_starts: NDArray[np.int64],
-    source: NDArray[np.uint8],
-    source_starts: NDArray[np.int64],
-    sizes: NDArray[np.int64],
-) -> None:
-    """Copy many byte ranges from one array to another, one numpy call for each size that occurs.
-
-    Parameters
-    ----------
-    target, source
-        Contiguous, uint8, one axis.
-    target_starts, source_starts, sizes
-        One range each, int64, shape (n_ranges,); ranges of the target do not overlap.
-    """
-    order = np.argsort(sizes, kind="stable")
-    cuts = np.flatnonzero(np.diff(sizes[order], prepend=-1, append=-1)).tolist()
-    for begin, end in pairwise(cuts):
-        group = order[begin:end]
-        size = int(sizes[group[0]])
-        if size:
-            _windows(target, size)[target_starts[group]] = _windows(source, size)[source_starts[group]]
-
-
-def _windows(array: NDArray[np.uint8], size: int) -> NDArray[np.void]:
-    """Return a view whose element i is the ``size`` bytes from byte i on, void, shape (len(array) - size + 1,)."""
-    return np.ndarray((len(array) - size + 1,), f"V{size}", array.data, 0, (1,))

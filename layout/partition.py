@@ -5,20 +5,27 @@ for every possible start at once (one sorted search), then followed from run to 
 outside numpy.
 """
 
+from array import array
 from bisect import bisect_right
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lmdbio.layout.page import HEADER_SIZE, NODE_HEADER_SIZE, POINTER_SIZE
+from lmdbio.layout.pieces import pieces
 
 Bounds = NDArray[np.int64]
 
 
-def running_sum(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the sum of the sizes before each place, and the total at the end, int64, shape (len(sizes) + 1,)."""
+def running_sum(sizes: NDArray[Any]) -> NDArray[np.int64]:
+    """Return the sum of the sizes before each place, and the total at the end, int64, shape (len(sizes) + 1,).
+
+    Sizes are any integers, or bools.
+    """
     sums = np.zeros(len(sizes) + 1, np.int64)
-    np.cumsum(sizes, out=sums[1:])
+    sums[1:] = sizes  # numpy would make a copy of smaller numbers to sum them up
+    np.cumsum(sums, out=sums)
     return sums
 
 
@@ -31,34 +38,46 @@ def align_up(number: int, unit: int) -> int:
     return -(-number // unit) * unit
 
 
-def leaf_ends(node_sizes: NDArray[np.int64], *, page_size: int) -> NDArray[np.int64]:
-    """Return where a leaf that begins at each record ends if it is filled as far as it goes, int64, shape (n_records,).
+def leaf_fills(node_sizes: NDArray[Any], *, page_size: int) -> NDArray[np.uint16]:
+    """Return how many records a leaf that begins at each one takes if filled as far as it goes, uint16, (n_records,).
 
     This is the fill of ``mdb_put`` with ``MDB_APPEND``: a node that does not fit begins the next leaf.
+
+    Parameters
+    ----------
+    node_sizes
+        Bytes that each record takes of a leaf, any integers, shape (n_records,).
+    page_size
+        Bytes of a page.
     """
-    sums = running_sum(node_sizes)
-    ends: NDArray[np.int64] = np.searchsorted(sums, sums[:-1] + (page_size - HEADER_SIZE), "right") - 1
-    return ends
+    room = page_size - HEADER_SIZE
+    most = room // int(node_sizes.min(initial=room))
+    fills = np.empty(len(node_sizes), np.uint16)
+    for piece in pieces(len(fills)):
+        sums = running_sum(node_sizes[piece.start : piece.stop + most])
+        starts = np.arange(piece.stop - piece.start)
+        fills[piece] = np.searchsorted(sums, sums[starts] + room, "right") - 1 - starts
+    return fills
 
 
-def cut_leaves(ends: NDArray[np.int64], bounds: Bounds) -> Bounds:
+def cut_leaves(fills: NDArray[np.uint16], bounds: Bounds) -> Bounds:
     """Return the bounds of the leaves of all partitions; no leaf spans two of them.
 
     Parameters
     ----------
-    ends
-        Where the leaf that begins at each record would end, of :func:`leaf_ends`.
+    fills
+        How many records a leaf that begins at each record takes, of :func:`leaf_fills`.
     bounds
         The partitions.
     """
-    leaves = [0]
-    follow = ends.data
+    leaves = array("q", [0])
+    follow = fills.data
     at = 0
     for bound in bounds[1:].tolist():
         while at < bound:
-            at = min(follow[at], bound)
+            at = min(at + follow[at], bound)
             leaves.append(at)
-    return np.array(leaves, np.int64)
+    return np.frombuffer(leaves, np.int64)
 
 
 def cut_branches(key_sizes: NDArray[np.int64], *, page_size: int) -> Bounds:
@@ -70,27 +89,27 @@ def cut_branches(key_sizes: NDArray[np.int64], *, page_size: int) -> Bounds:
     costs = ((NODE_HEADER_SIZE + key_sizes + 1) & ~1) + POINTER_SIZE
     sums = running_sum(costs)
     room = page_size - HEADER_SIZE - NODE_HEADER_SIZE - POINTER_SIZE
-    ends = np.searchsorted(sums, sums[1:] + room, "right") - 1
-    bounds = cut_leaves(ends, np.array([0, len(key_sizes)], np.int64))
+    fills = np.searchsorted(sums, sums[1:] + room, "right") - 1 - np.arange(len(key_sizes))
+    bounds = cut_leaves(fills.astype(np.uint16), np.array([0, len(key_sizes)], np.int64))
     if len(bounds) > 2 and bounds[-1] - bounds[-2] == 1:
         bounds[-2] -= 1
     return bounds
 
 
-def cut_by_size(pages: NDArray[np.int64], ends: NDArray[np.int64] | None, *, partition_pages: int) -> Bounds:
+def cut_by_size(pages: NDArray[Any], fills: NDArray[np.uint16] | None, *, partition_pages: int) -> Bounds:
     """Return partitions filled as far as they go: overflow and leaf pages fit, unless it is one record.
 
     Parameters
     ----------
     pages
-        Overflow pages of each record, int64, shape (n_records,).
-    ends
-        Where a leaf that begins at each record would end; None where leaves lie elsewhere.
+        Overflow pages of each record, any integers, shape (n_records,).
+    fills
+        How many records a leaf that begins at each record takes; None where leaves lie elsewhere.
     partition_pages
         The most pages of a partition.
     """
     sums = running_sum(pages).data
-    follow = None if ends is None else ends.data
+    follow = None if fills is None else fills.data
     bounds = [0]
     while bounds[-1] < len(pages):
         start = bounds[-1]
@@ -104,12 +123,12 @@ def _last_fit(sums: "memoryview[int]", start: int, limit: int) -> int:
     return bisect_right(sums, limit, start) - 1
 
 
-def _last_fit_with_leaves(sums: "memoryview[int]", ends: "memoryview[int]", start: int, limit: int) -> int:
+def _last_fit_with_leaves(sums: "memoryview[int]", fills: "memoryview[int]", start: int, limit: int) -> int:
     """Return the end of the longest run from start on whose overflow pages and leaves stay within the limit."""
-    at, n_records = start, len(ends)
+    at, n_records = start, len(fills)
     while at < n_records:
         limit -= 1  # one more leaf
-        end = ends[at]
+        end = at + fills[at]
         if sums[end] > limit:
             return max(at, bisect_right(sums, limit, at, end) - 1)
         at = end

@@ -4,6 +4,7 @@ Everything follows from the sizes alone: page numbers are running sums, so many 
 """
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -12,7 +13,8 @@ from numpy.typing import NDArray
 from lmdbio.layout.branches import branch_levels
 from lmdbio.layout.free_list import free_list_pages
 from lmdbio.layout.key_order import key_order
-from lmdbio.layout.keys import Keys
+from lmdbio.layout.keys import AnyKeys
+from lmdbio.layout.needs import page_needs
 from lmdbio.layout.page import (
     MAX_KEY_SIZE,
     MAX_PAGE_SIZE,
@@ -20,15 +22,15 @@ from lmdbio.layout.page import (
     N_METAS,
     NODE_HEADER_SIZE,
     PAGE_NUMBER_SIZE,
-    is_inline,
-    leaf_node_sizes,
     node_max,
-    overflow_pages,
 )
 from lmdbio.layout.partition import Bounds, align_up, running_sum
+from lmdbio.layout.pieces import pieces
 from lmdbio.layout.regions import MAX_WASTE, Goal, Regions, cut_apart, cut_together, place
 
 SMALLEST_PAGE_SIZE: Final = 1024
+LEAVES_AT_A_TIME: Final = 1 << 11
+"""Leaves whose records are looked at together, so that memory stays bounded."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,8 +42,8 @@ class DatabasePlan:
     then regions of leaves, which are partitions as far as they hold inline values.
     """
 
-    keys: Keys
-    """Keys in plan order."""
+    keys: AnyKeys
+    """Keys in plan order, held or made on demand."""
     lengths: NDArray[np.int64]
     """Bytes of each value, in plan order, int64, shape (n_records,)."""
     page_size: int
@@ -106,7 +108,7 @@ class DatabasePlan:
     def file_size(self) -> int:
         """Bytes of the file if no record is skipped."""
         first = self.in_key_order(self.leaf_bounds[:-1])
-        sizes = self.keys.offsets[first + 1] - self.keys.offsets[first]
+        sizes = self.keys.sizes_at(first)
         n_branches = sum(len(bounds) - 1 for bounds in branch_levels(sizes, page_size=self.page_size))
         n_free_list = free_list_pages(self.hole_bytes // self.page_size, page_size=self.page_size)
         return (self.end_page + n_branches + n_free_list) * self.page_size
@@ -140,7 +142,7 @@ class DatabasePlan:
 
 
 def plan_database(
-    keys: Keys,
+    keys: AnyKeys,
     lengths: NDArray[np.int64],
     *,
     page_size: int = 4096,
@@ -185,16 +187,14 @@ def plan_database(
     lengths = np.asarray(lengths, np.int64)
     _check_records(keys, lengths, page_size=page_size)
     order = key_order(keys)
-    sizes = keys.sizes
-    inline = is_inline(sizes, lengths, page_size)
-    pages = np.where(inline, 0, overflow_pages(lengths, page_size))
-    node_sizes = leaf_node_sizes(sizes, lengths, page_size)
+    pages, node_sizes = page_needs(keys, lengths, page_size=page_size)
     if bounds is not None:
         _check_bounds(bounds, len(lengths))
     if order is None:
         regions = cut_together(node_sizes, pages, goal, bounds)
     else:
         regions = cut_apart(node_sizes, pages, order, goal, bounds)
+    del node_sizes
     alignment, first_pages = _align(regions, goal)
     leaf_pages = _leaf_pages(regions, first_pages)
     return DatabasePlan(
@@ -205,7 +205,7 @@ def plan_database(
         align_fell_back=alignment != goal.align,
         partition_size=_partition_size(regions, goal, alignment),
         key_order=order,
-        inline=inline,
+        inline=pages == 0,
         value_pages=_value_pages(regions, first_pages, leaf_pages, pages, order),
         leaf_bounds=regions.leaf_bounds,
         leaf_pages=leaf_pages,
@@ -213,22 +213,23 @@ def plan_database(
         region_sizes=regions.sizes,
         region_records_bounds=regions.extents,
         region_leaves_bounds=regions.leaves,
-        n_partitions=_count_partitions(regions, inline, pages, order),
+        n_partitions=_count_partitions(regions, pages, order),
     )
 
 
-def _check_records(keys: Keys, lengths: NDArray[np.int64], *, page_size: int) -> None:
+def _check_records(keys: AnyKeys, lengths: NDArray[np.int64], *, page_size: int) -> None:
     if len(keys) != len(lengths):
         raise ValueError(f"expected as many keys as values, found {len(keys)} and {len(lengths)}")
     # LMDB wants two nodes on a page; with keys up to 511 bytes that binds pages of 1 KiB alone.
     longest = min(MAX_KEY_SIZE, node_max(page_size) - NODE_HEADER_SIZE - PAGE_NUMBER_SIZE)
-    sizes = keys.sizes
-    bad = np.flatnonzero((sizes < 1) | (sizes > longest))
-    if len(bad):
-        raise ValueError(
-            f"key {keys[int(bad[0])]!r}: expected 1 to {longest} bytes in pages of {page_size}, "
-            f"found {int(sizes[bad[0]])}"
-        )
+    for piece in pieces(len(keys)):
+        sizes = keys.sizes_at(np.arange(piece.start, piece.stop))
+        bad = np.flatnonzero((sizes < 1) | (sizes > longest))
+        if len(bad):
+            raise ValueError(
+                f"key {keys[piece.start + int(bad[0])]!r}: expected 1 to {longest} bytes in pages of {page_size}, "
+                f"found {int(sizes[bad[0]])}"
+            )
     bad = np.flatnonzero((lengths < 0) | (lengths > MAX_VALUE_SIZE))
     if len(bad):
         raise ValueError(
@@ -267,24 +268,24 @@ def _value_pages(
     regions: Regions,
     first_pages: NDArray[np.int64],
     leaf_pages: NDArray[np.int64],
-    pages: NDArray[np.int64],
+    pages: NDArray[np.int32],
     order: NDArray[np.int64] | None,
 ) -> NDArray[np.int64]:
-    before = running_sum(pages)[:-1]
-    bounds = regions.extents
-    held = np.flatnonzero(np.diff(bounds))  # a region of leaves alone begins where the records end
-    value_pages = before + np.repeat(first_pages[held] - before[bounds[held]], np.diff(bounds)[held])
-    in_leaves = np.repeat(leaf_pages, np.diff(regions.leaf_bounds))  # in key order
-    if order is not None:
-        by_key, in_leaves = in_leaves, np.empty_like(in_leaves)
-        in_leaves[order] = by_key
-    return np.where(pages > 0, value_pages, in_leaves)
+    value_pages = running_sum(pages)[:-1]
+    bounds = regions.extents.tolist()
+    for region, (begin, end) in enumerate(pairwise(bounds)):
+        if begin < end:  # a region of leaves alone begins where the records end
+            value_pages[begin:end] += first_pages[region] - value_pages[begin]
+    for leaves in pieces(len(leaf_pages), size=LEAVES_AT_A_TIME):
+        held = regions.leaf_bounds[leaves.start : leaves.stop + 1]
+        records = np.arange(held[0], held[-1]) if order is None else order[held[0] : held[-1]]
+        inline = pages[records] == 0
+        value_pages[records[inline]] = np.repeat(leaf_pages[leaves], np.diff(held))[inline]
+    return value_pages
 
 
-def _count_partitions(
-    regions: Regions, inline: NDArray[np.bool_], pages: NDArray[np.int64], order: NDArray[np.int64] | None
-) -> int:
-    values = running_sum((pages > 0).astype(np.int64))[regions.extents]
-    in_key_order = inline if order is None else inline[order]
-    inlined = running_sum(in_key_order.astype(np.int64))[regions.leaf_bounds[regions.leaves]]
-    return int(np.count_nonzero(np.diff(values) + np.diff(inlined)))
+def _count_partitions(regions: Regions, pages: NDArray[np.int32], order: NDArray[np.int64] | None) -> int:
+    values = np.diff(running_sum(pages > 0)[regions.extents])
+    in_key_order = pages if order is None else pages[order]
+    inlined = np.diff(running_sum(in_key_order == 0)[regions.leaf_bounds[regions.leaves]])
+    return int(np.count_nonzero(values + inlined))

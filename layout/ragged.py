@@ -20,20 +20,35 @@ def gather(buffer: NDArray[np.uint8], starts: NDArray[np.int64], sizes: NDArray[
     """
     ends = np.cumsum(sizes)
     blob = np.empty(int(ends[-1]) if len(ends) else 0, np.uint8)
-    if len(blob) == 0:
-        return blob
-    if sizes.min() == sizes.max():
-        size = int(sizes[0])
-        return np.ascontiguousarray(_windows(buffer, size)[starts]).view(np.uint8)
-    goals = ends - sizes
-    by_size = np.argsort(sizes, kind="stable")
-    bounds = np.flatnonzero(np.diff(sizes[by_size], prepend=-1, append=-1)).tolist()
-    for begin, end in pairwise(bounds):
-        group = by_size[begin:end]
+    if len(blob) and sizes.min() == sizes.max():
+        return np.ascontiguousarray(_windows(buffer, int(sizes[0]))[starts]).view(np.uint8)
+    copy_ranges(blob, ends - sizes, buffer, starts, sizes)
+    return blob
+
+
+def copy_ranges(
+    target: NDArray[np.uint8],
+    target_starts: NDArray[np.int64],
+    source: NDArray[np.uint8],
+    source_starts: NDArray[np.int64],
+    sizes: NDArray[np.int64],
+) -> None:
+    """Copy many byte ranges from one array to another, one numpy call for each size that occurs.
+
+    Parameters
+    ----------
+    target, source
+        Contiguous, uint8, one axis.
+    target_starts, source_starts, sizes
+        One range each, int64, shape (n_ranges,); ranges of the target do not overlap.
+    """
+    order = np.argsort(sizes, kind="stable")
+    cuts = np.flatnonzero(np.diff(sizes[order], prepend=-1, append=-1)).tolist()
+    for begin, end in pairwise(cuts):
+        group = order[begin:end]
         size = int(sizes[group[0]])
         if size:
-            _windows(blob, size)[goals[group]] = _windows(buffer, size)[starts[group]]
-    return blob
+            _windows(target, size)[target_starts[group]] = _windows(source, size)[source_starts[group]]
 
 
 def _windows(buffer: NDArray[np.uint8], size: int) -> NDArray[np.void]:

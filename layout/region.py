@@ -9,6 +9,7 @@ import xxhash
 from numpy.typing import NDArray
 
 from lmdbio.errors import SourceError
+from lmdbio.layout.keys import take_keys
 from lmdbio.layout.leaves import Nodes, leaf_heads, pack_leaves
 from lmdbio.layout.page import (
     F_BIGDATA,
@@ -192,13 +193,13 @@ def pack_leaf_batch(
     """
     records = plan.leaf_records(first, last)[keep]
     bounds = running_sum(keep.astype(np.int64))[plan.leaf_bounds[first : last + 1] - plan.leaf_bounds[first]]
-    key_starts = plan.keys.offsets[records]
-    key_sizes = plan.keys.offsets[records + 1] - key_starts
+    keys = take_keys(plan.keys, records)
+    key_sizes = keys.sizes
     lengths, inline = plan.lengths[records], plan.inline[records]
     heads = leaf_heads(lengths, np.where(inline, 0, F_BIGDATA), key_sizes)
-    nodes = Nodes(heads, key_starts, key_sizes, np.where(inline, lengths, PAGE_NUMBER_SIZE))
+    nodes = Nodes(heads, keys.offsets[:-1], key_sizes, np.where(inline, lengths, PAGE_NUMBER_SIZE))
     numbers = plan.leaf_pages[first:last]
-    pages, places = pack_leaves(nodes, plan.keys.blob, bounds, numbers, page_size=plan.page_size)
+    pages, places = pack_leaves(nodes, keys.blob, bounds, numbers, page_size=plan.page_size)
     big = ~inline
     # The page number stands at any byte, so it goes there byte by byte.
     extents = plan.value_pages[records[big]].astype("<u8").view(np.uint8).reshape(-1, PAGE_NUMBER_SIZE)

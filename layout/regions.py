@@ -4,7 +4,7 @@ A region is a contiguous run of pages: the overflow extents of some records, the
 """
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from lmdbio.layout.partition import (
     cut_by_count,
     cut_by_size,
     cut_leaves,
-    leaf_ends,
+    leaf_fills,
     running_sum,
 )
 
@@ -76,37 +76,35 @@ class Regions:
     """Pages, shape (n_regions,)."""
 
 
-def cut_together(
-    node_sizes: NDArray[np.int64], pages: NDArray[np.int64], goal: Goal, bounds: Bounds | None = None
-) -> Regions:
+def cut_together(node_sizes: NDArray[Any], pages: NDArray[Any], goal: Goal, bounds: Bounds | None = None) -> Regions:
     """Return regions that hold the extents and the leaves of their records, for keys that ascend in plan order.
 
     Parameters
     ----------
     node_sizes
-        Bytes that each record takes of a leaf, int64, shape (n_records,).
+        Bytes that each record takes of a leaf, any integers, shape (n_records,).
     pages
-        Overflow pages of each record, 0 for an inline value, int64, shape (n_records,).
+        Overflow pages of each record, 0 for an inline value, any integers, shape (n_records,).
     goal
         What partitions shall be like.
     bounds
         The partitions, where they are settled already.
     """
-    ends = leaf_ends(node_sizes, page_size=goal.page_size)
+    fills = leaf_fills(node_sizes, page_size=goal.page_size)
     if bounds is not None:
         bounds = np.asarray(bounds, np.int64)
     elif goal.n_partitions is None:
-        bounds = cut_by_size(pages, ends, partition_pages=goal.partition_size // goal.page_size)
+        bounds = cut_by_size(pages, fills, partition_pages=goal.partition_size // goal.page_size)
     else:
-        bounds = cut_by_count(pages * goal.page_size + node_sizes, goal.n_partitions)
-    leaf_bounds = cut_leaves(ends, bounds)
+        bounds = cut_by_count(np.multiply(pages, goal.page_size, dtype=np.int64) + node_sizes, goal.n_partitions)
+    leaf_bounds = cut_leaves(fills, bounds)
     leaves = np.searchsorted(leaf_bounds, bounds).astype(np.int64)
     return Regions(bounds, leaves, leaf_bounds, np.diff(running_sum(pages)[bounds]) + np.diff(leaves))
 
 
 def cut_apart(
-    node_sizes: NDArray[np.int64],
-    pages: NDArray[np.int64],
+    node_sizes: NDArray[Any],
+    pages: NDArray[Any],
     key_order: NDArray[np.int64],
     goal: Goal,
     bounds: Bounds | None = None,
@@ -127,7 +125,7 @@ def cut_apart(
     """
     n_records = len(pages)
     leaf_bounds = cut_leaves(
-        leaf_ends(node_sizes[key_order], page_size=goal.page_size), np.array([0, n_records], np.int64)
+        leaf_fills(node_sizes[key_order], page_size=goal.page_size), np.array([0, n_records], np.int64)
     )
     n_leaves = len(leaf_bounds) - 1
     big = np.flatnonzero(pages)

@@ -7,11 +7,14 @@ from numpy.typing import NDArray
 
 from lmdbio.layout.branches import Branches, build_branches
 from lmdbio.layout.free_list import build_free_list
-from lmdbio.layout.leaves import copy_ranges, data_offsets
+from lmdbio.layout.keys import take_keys
+from lmdbio.layout.leaves import data_offsets
 from lmdbio.layout.meta import EMPTY_TREE, Tree
 from lmdbio.layout.page import HEADER_SIZE, N_METAS, PAGE_NUMBER_SIZE, overflow_pages
 from lmdbio.layout.partition import Bounds, running_sum
-from lmdbio.layout.plan import DatabasePlan
+from lmdbio.layout.pieces import pieces
+from lmdbio.layout.plan import LEAVES_AT_A_TIME, DatabasePlan
+from lmdbio.layout.ragged import copy_ranges
 from lmdbio.layout.region import pack_leaf_batch
 from lmdbio.layout.target import TargetFile
 
@@ -29,32 +32,36 @@ class Trees:
 def kept_leaf_bounds(plan: DatabasePlan, written: NDArray[np.bool_]) -> Bounds:
     """Return the written records of each leaf, in key order, shape (n_leaves + 1,)."""
     in_key_order = written if plan.key_order is None else written[plan.key_order]
-    return running_sum(in_key_order.astype(np.int64))[plan.leaf_bounds]
+    return running_sum(in_key_order)[plan.leaf_bounds]
 
 
 def written_records(plan: DatabasePlan, written: NDArray[np.bool_]) -> NDArray[np.int64]:
     """Return the plan-order numbers of the written records in key order, int64, shape (n_written,)."""
     if plan.key_order is None:
         return np.flatnonzero(written)
-    return plan.key_order[written[plan.key_order]]
+    return plan.key_order if written.all() else plan.key_order[written[plan.key_order]]
 
 
 def value_offsets(plan: DatabasePlan, written: NDArray[np.bool_]) -> NDArray[np.uint64]:
     """Return the first byte in the file of each written value, in key order, uint64, shape (n_written,)."""
     records = written_records(plan, written)
-    key_sizes = plan.keys.offsets[records + 1] - plan.keys.offsets[records]
-    inline = plan.inline[records]
-    data_sizes = np.where(inline, plan.lengths[records], PAGE_NUMBER_SIZE)
-    in_leaf = data_offsets(key_sizes, data_sizes, kept_leaf_bounds(plan, written), page_size=plan.page_size)
-    in_page = np.where(inline, in_leaf, HEADER_SIZE)
-    return (plan.value_pages[records] * plan.page_size + in_page).astype(np.uint64)
+    bounds = kept_leaf_bounds(plan, written)
+    offsets = np.empty(len(records), np.uint64)
+    for leaves in pieces(plan.n_leaves, size=LEAVES_AT_A_TIME):
+        held = bounds[leaves.start : leaves.stop + 1]
+        some = records[held[0] : held[-1]]
+        inline = plan.inline[some]
+        data_sizes = np.where(inline, plan.lengths[some], PAGE_NUMBER_SIZE)
+        in_leaf = data_offsets(plan.keys.sizes_at(some), data_sizes, held - held[0], page_size=plan.page_size)
+        in_page = np.where(inline, in_leaf, HEADER_SIZE)
+        offsets[held[0] : held[-1]] = plan.value_pages[some] * plan.page_size + in_page
+    return offsets
 
 
 def build_trees(plan: DatabasePlan, written: NDArray[np.bool_]) -> Trees:
     """Return the trees over the leaves that hold a written record, and the list of all pages that hold nothing."""
     held = np.diff(kept_leaf_bounds(plan, written)) > 0
     branches = _build_branches(plan, written, held)
-    extents = overflow_pages(plan.lengths, plan.page_size)
     main = EMPTY_TREE
     if branches is not None:
         main = Tree(
@@ -62,12 +69,13 @@ def build_trees(plan: DatabasePlan, written: NDArray[np.bool_]) -> Trees:
             depth=1 + branches.n_levels,
             branch_pages=len(branches.pages),
             leaf_pages=int(np.count_nonzero(held)),
-            overflow_pages=int(extents[written & ~plan.inline].sum()),
+            overflow_pages=_count_overflow_pages(plan, written),
             entries=int(np.count_nonzero(written)),
             root=branches.root,
         )
     skipped = np.flatnonzero(~written & ~plan.inline)
-    holes = [_holes(plan), _ranges(plan.value_pages[skipped], extents[skipped]), plan.leaf_pages[~held]]
+    freed = _ranges(plan.value_pages[skipped], overflow_pages(plan.lengths[skipped], plan.page_size))
+    holes = [_holes(plan), freed, plan.leaf_pages[~held]]
     pages = np.zeros((0, plan.page_size), np.uint8) if branches is None else branches.pages
     free, list_pages = build_free_list(
         np.concatenate(holes), first_page=plan.end_page + len(pages), page_size=plan.page_size
@@ -82,7 +90,17 @@ def _build_branches(plan: DatabasePlan, written: NDArray[np.bool_], held: NDArra
         return None
     records = written_records(plan, written)
     first = records[kept_leaf_bounds(plan, written)[leaves]]
-    return build_branches(plan.leaf_pages[leaves], first, plan.keys, first_page=plan.end_page, page_size=plan.page_size)
+    keys = take_keys(plan.keys, first)
+    return build_branches(plan.leaf_pages[leaves], keys, first_page=plan.end_page, page_size=plan.page_size)
+
+
+def _count_overflow_pages(plan: DatabasePlan, written: NDArray[np.bool_]) -> int:
+    """Return the overflow pages of all written records."""
+    count = 0
+    for piece in pieces(plan.n_records):
+        big = written[piece] & ~plan.inline[piece]
+        count += int(overflow_pages(plan.lengths[piece][big], plan.page_size).sum())
+    return count
 
 
 def _holes(plan: DatabasePlan) -> NDArray[np.int64]:
@@ -119,7 +137,7 @@ def _repacked(plan: DatabasePlan, written: NDArray[np.bool_], leaf: int, old: ND
     on_page = records[written[records] | ~plan.inline[records]]  # what the page holds now
     inline = plan.inline[on_page]
     old_places = data_offsets(
-        plan.keys.offsets[on_page + 1] - plan.keys.offsets[on_page],
+        plan.keys.sizes_at(on_page),
         np.where(inline, plan.lengths[on_page], PAGE_NUMBER_SIZE),
         np.array([0, len(on_page)], np.int64),
         page_size=plan.page_size,

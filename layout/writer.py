@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Final, Self
+from typing import Any, Final, Self, TypeVar
 
 import numpy as np
 import xxhash
@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from lmdbio.errors import TargetError
 from lmdbio.layout.free_list import FREE_TXNID
-from lmdbio.layout.keys import Keys
+from lmdbio.layout.keys import Keys, key_offsets, take_keys
 from lmdbio.layout.meta import Meta, pack_metas
 from lmdbio.layout.page import N_METAS
-from lmdbio.layout.partition import running_sum
+from lmdbio.layout.pieces import pieces
 from lmdbio.layout.plan import DatabasePlan, plan_database
 from lmdbio.layout.region import RegionWriter, Value
 from lmdbio.layout.sink import BufferPool, DirectSink, GatherSink, Sink
@@ -26,6 +26,7 @@ from lmdbio.layout.trees import Trees, build_trees, drop_skipped, value_offsets,
 
 __all__ = ["DatabaseWriter", "Value", "WrittenDatabase", "write_database"]
 
+_Fact = TypeVar("_Fact", bound=np.generic)
 _BUFFER_SIZE: Final = 8 << 20
 _N_BUFFERS: Final = 4
 _N_WRITING: Final = 2
@@ -38,11 +39,11 @@ _SMALLEST_DIRECT: Final = 1 << 20
 class WrittenDatabase:
     """What was written and where it lies; arrays in key order unless they say otherwise."""
 
-    records: NDArray[np.int64]
-    """Plan-order number of each record, shape (n_written,)."""
+    reordered: NDArray[np.int64] | None
+    """Plan-order number of each record, shape (n_written,); None where that is all of them in plan order."""
     offsets: NDArray[np.uint64]
     """First byte of each value in the file, shape (n_written,)."""
-    lengths: NDArray[np.int64]
+    lengths: NDArray[np.uint32]
     """Bytes of each value, shape (n_written,)."""
     checksums: NDArray[np.uint64] | None
     """xxh3-64 of each value, shape (n_written,), if they were taken."""
@@ -52,6 +53,11 @@ class WrittenDatabase:
     """Bounds of the partitions in layout order, none empty, shape (n_partitions + 1,)."""
     meta: Meta
     """The live meta page."""
+
+    @property
+    def records(self) -> NDArray[np.int64]:
+        """Plan-order number of each record, int64, shape (n_written,)."""
+        return np.arange(len(self.offsets)) if self.reordered is None else self.reordered
 
 
 class DatabaseWriter:
@@ -217,30 +223,38 @@ class DatabaseWriter:
         shape = [plan.n_records, plan.page_size, plan.align, plan.partition_size, plan.n_regions]
         hasher.update(np.array(shape, "<i8").data)
         checksums = np.zeros(0, np.uint64) if self._checksums is None else self._checksums
-        for numbers in (plan.region_pages, plan.lengths, plan.keys.offsets, checksums):
+        numbers: NDArray[Any]
+        for numbers in (plan.region_pages, plan.lengths, *key_offsets(plan.keys), checksums):
             hasher.update(np.ascontiguousarray(numbers).astype(numbers.dtype.newbyteorder("<"), copy=False).data)
-        hasher.update(np.ascontiguousarray(plan.keys.blob).data)
+        for piece in pieces(plan.n_records):
+            hasher.update(take_keys(plan.keys, np.arange(piece.start, piece.stop)).blob.data)
         hasher.update(np.packbits(self._written).data)
         return hasher.digest()
 
     def _result(self, trees: Trees, n_pages: int, digest: bytes) -> WrittenDatabase:
         plan = self.plan
-        records = written_records(plan, self._written)
-        pages = plan.value_pages[records]
+        offsets = value_offsets(plan, self._written)
+        in_plan_order = plan.key_order is None and len(offsets) == plan.n_records
+        reordered = None if in_plan_order else written_records(plan, self._written)
+
+        def taken(facts: NDArray[_Fact]) -> NDArray[_Fact]:
+            return facts if reordered is None else facts[reordered]
+
+        pages = taken(plan.value_pages)
         order = None
         if np.any(pages[1:] < pages[:-1]):
             # Key order is the order of slots within a leaf, and the sort is stable.
             order = np.argsort(pages, kind="stable")
             pages = pages[order]
-        regions = np.searchsorted(plan.region_pages, pages, "right") - 1
-        counts = np.bincount(regions, minlength=0)
+        bounds = np.append(np.searchsorted(pages, plan.region_pages), len(pages))
+        del pages
         return WrittenDatabase(
-            records=records,
-            offsets=value_offsets(plan, self._written),
-            lengths=plan.lengths[records],
-            checksums=None if self._checksums is None else self._checksums[records],
+            reordered=reordered,
+            offsets=offsets,
+            lengths=taken(plan.lengths).astype(np.uint32),
+            checksums=None if self._checksums is None else taken(self._checksums),
             layout_order=order,
-            partitions=running_sum(counts[counts > 0].astype(np.int64)),
+            partitions=np.unique(bounds),
             meta=Meta(
                 page_size=plan.page_size,
                 txnid=_txnid(trees),

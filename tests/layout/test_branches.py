@@ -24,8 +24,7 @@ def leaves_below(pages: dict[int, bytes], page: int, n_levels: int) -> list[int]
 def test_the_root_leads_to_every_leaf_in_order(key_sizes: list[int]):
     keys = Keys.from_list(bytes(size) for size in key_sizes)
     leaf_pages = np.arange(len(key_sizes), dtype=np.int64) * 3 + 5
-    records = np.arange(len(key_sizes), dtype=np.int64)
-    branches = build_branches(leaf_pages, records, keys, first_page=1000, page_size=2048)
+    branches = build_branches(leaf_pages, keys, first_page=1000, page_size=2048)
     pages = {1000 + number: page.tobytes() for number, page in enumerate(branches.pages)}
     assert leaves_below(pages, branches.root, branches.n_levels) == leaf_pages.tolist()
     assert branches.root == (1000 + len(pages) - 1 if pages else 5)

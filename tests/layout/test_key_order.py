@@ -1,10 +1,14 @@
+from functools import partial
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lmdbio.layout import key_order as key_orders
 from lmdbio.layout.key_order import key_order
 from lmdbio.layout.keys import Keys
+from lmdbio.layout.pieces import pieces
 
 # Few different bytes, zero among them, so that prefixes are shared and keys differ in trailing zeros.
 near_keys = st.lists(
@@ -37,6 +41,15 @@ def test_a_key_that_occurs_twice_is_named(keys: list[bytes], data: st.DataObject
     with pytest.raises(ValueError, match="expected each key once") as raised:
         key_order(Keys.from_list([*keys[:place], again, *keys[place:]]))
     assert repr(again) in str(raised.value)
+
+
+@given(keys=near_keys, piece=st.integers(1, 5))
+def test_pieces_of_any_size_find_the_same(keys: list[bytes], piece: int):
+    held, in_order = Keys.from_list(keys), Keys.from_list(sorted(keys))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(key_orders, "pieces", partial(pieces, size=piece))
+        assert (key_order(held) is None) == (keys == sorted(keys))
+        assert key_order(in_order) is None
 
 
 def test_keys_need_not_begin_at_the_start_of_their_blob():

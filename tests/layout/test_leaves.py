@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmdbio.layout.keys import Keys
-from lmdbio.layout.leaves import Nodes, copy_ranges, data_offsets, leaf_heads, pack_branches, pack_leaves
+from lmdbio.layout.leaves import Nodes, data_offsets, leaf_heads, pack_branches, pack_leaves
 
 PAGE_SIZE = 4096
 
@@ -75,22 +75,3 @@ def test_branches_equal_pages_put_together_by_hand(sizes: list[int], seed: int):
             key = b"" if child == begin else keys[child]
             nodes.append((int(children[child]).to_bytes(6, "little") + struct.pack("<H", len(key)), key, 0))
         assert found[number].tobytes() == packed_by_hand(70 + number, 1, nodes)
-
-
-@given(sizes=st.lists(st.integers(0, 30), max_size=40), seed=st.integers(0, 2**32))
-def test_ranges_are_copied_and_nothing_else_is_touched(sizes: list[int], seed: int):
-    rng = random.Random(seed)
-    source = np.frombuffer(rng.randbytes(200), np.uint8)
-    starts = np.array([rng.randint(0, 200 - size) for size in sizes], np.int64)
-    order = rng.sample(range(len(sizes)), len(sizes))
-    goals = np.zeros(len(sizes), np.int64)
-    at = 3
-    for number in order:
-        goals[number] = at
-        at += sizes[number] + rng.randint(0, 2)
-    expected = bytearray(at + 2)
-    for number, size in enumerate(sizes):
-        expected[goals[number] : goals[number] + size] = source[starts[number] : starts[number] + size].tobytes()
-    target = np.zeros(len(expected), np.uint8)
-    copy_ranges(target, goals, source, starts, np.array(sizes, np.int64))
-    assert target.tobytes() == bytes(expected)

@@ -1,19 +1,22 @@
 import itertools
+from functools import partial
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lmdbio.layout import partition
 from lmdbio.layout.partition import (
     align_up,
     cut_branches,
     cut_by_count,
     cut_by_size,
     cut_leaves,
-    leaf_ends,
+    leaf_fills,
     running_sum,
 )
+from lmdbio.layout.pieces import pieces
 
 PAGE_SIZE = 2048
 ROOM = PAGE_SIZE - 16
@@ -45,8 +48,16 @@ def test_leaves_are_filled_greedily_and_never_span_two_partitions(sizes: np.ndar
     expected = [0]
     for begin, end in itertools.pairwise(bounds):
         expected += greedy_leaves(sizes.tolist(), begin, end)
-    found = cut_leaves(leaf_ends(sizes, page_size=PAGE_SIZE), np.array(bounds, np.int64))
+    found = cut_leaves(leaf_fills(sizes, page_size=PAGE_SIZE), np.array(bounds, np.int64))
     assert found.tolist() == expected
+
+
+@given(sizes=node_sizes, piece=st.integers(1, 9))
+def test_how_full_leaves_get_is_the_same_found_piece_by_piece(sizes: np.ndarray, piece: int):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(partition, "pieces", partial(pieces, size=piece))
+        found = leaf_fills(sizes.astype(np.uint16), page_size=PAGE_SIZE)
+    assert found.tolist() == [greedy_leaves(sizes.tolist(), at, len(sizes))[0] - at for at in range(len(sizes))]
 
 
 @given(sizes=node_sizes, data=st.data())
@@ -54,8 +65,8 @@ def test_a_partition_takes_as_much_as_fits_its_size(sizes: np.ndarray, data: st.
     n = len(sizes)
     pages = data.draw(st.lists(st.integers(0, 9), min_size=n, max_size=n))
     most = data.draw(st.integers(1, 20))
-    ends = leaf_ends(sizes, page_size=PAGE_SIZE)
-    bounds = cut_by_size(np.array(pages, np.int64), ends, partition_pages=most).tolist()
+    fills = leaf_fills(sizes, page_size=PAGE_SIZE)
+    bounds = cut_by_size(np.array(pages, np.int64), fills, partition_pages=most).tolist()
     assert bounds[0] == 0 and bounds[-1] == n and sorted(set(bounds)) == bounds
     for begin, end in itertools.pairwise(bounds):
         assert pages_of(sizes.tolist(), pages, begin, end) <= most or end == begin + 1

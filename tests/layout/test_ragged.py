@@ -1,8 +1,10 @@
+import random
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmdbio.layout.ragged import gather, ranges
+from lmdbio.layout.ragged import copy_ranges, gather, ranges
 
 RANGES = st.lists(st.tuples(st.integers(0, 300), st.integers(0, 40)), max_size=60)
 
@@ -31,3 +33,22 @@ def test_ranges_of_one_size_are_gathered_from_the_whole_buffer():
 def test_the_numbers_of_ranges_are_counted_up(pairs):
     expected = [number for start, count in pairs for number in range(start, start + count)]
     assert ranges(*as_arrays(pairs)).tolist() == expected
+
+
+@given(sizes=st.lists(st.integers(0, 30), max_size=40), seed=st.integers(0, 2**32))
+def test_ranges_are_copied_and_nothing_else_is_touched(sizes: list[int], seed: int):
+    rng = random.Random(seed)
+    source = np.frombuffer(rng.randbytes(200), np.uint8)
+    starts = np.array([rng.randint(0, 200 - size) for size in sizes], np.int64)
+    order = rng.sample(range(len(sizes)), len(sizes))
+    goals = np.zeros(len(sizes), np.int64)
+    at = 3
+    for number in order:
+        goals[number] = at
+        at += sizes[number] + rng.randint(0, 2)
+    expected = bytearray(at + 2)
+    for number, size in enumerate(sizes):
+        expected[goals[number] : goals[number] + size] = source[starts[number] : starts[number] + size].tobytes()
+    target = np.zeros(len(expected), np.uint8)
+    copy_ranges(target, goals, source, starts, np.array(sizes, np.int64))
+    assert target.tobytes() == bytes(expected)
