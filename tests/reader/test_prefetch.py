@@ -324,37 +324,40 @@ def test_where_no_more_threads_can_be_started_the_others_read(
 
 
 _LEFT_OPEN = """
-import sys, threading
-from tests.reader.test_prefetch import CONTENT, make_prefetcher
+import sys, threading, time
+from lmdbio.reader import prefetch
 from tests.reader.sources import FakeSource
+from tests.reader.test_prefetch import CONTENT, make_prefetcher
+prefetch._LOCK_WAIT_S = prefetch._EXIT_WAIT_S = 0.2
 class Epoch:
-    def __init__(self, kept):
+    def __init__(self):
         self.prefetcher = make_prefetcher(FakeSource(CONTENT, delay_s={delay_s}), depth=8)
-        self.kept = kept
+        self.myself = self  # a cycle: collected when the interpreter is all but gone
     def __del__(self):
         self.prefetcher.abandon()
-{before}
-epoch = Epoch([])
-epoch.kept.append(epoch)  # a cycle: collected when the interpreter is all but gone
+epoch = Epoch()
 epoch.prefetcher.take()
 {after}
 """
+_FREEZE = """
+def freeze():
+    with epoch.prefetcher._lock:
+        is_frozen.set()
+        time.sleep(1000)
+is_frozen = threading.Event()
+threading.Thread(target=freeze, daemon=True).start()
+is_frozen.wait()
+"""
 
 
-@pytest.mark.parametrize("after", ["", "raise ValueError('lost')"])
+@pytest.mark.parametrize("after", ["", "raise ValueError('lost')", _FREEZE])
 def test_a_process_that_leaves_a_prefetcher_open_ends(after: str) -> None:
-    # Without what runs at exit, threads are frozen wherever they are: the finalizer alone must not wait for them.
-    forget = "import atexit; atexit.unregister(sys.modules['lmdbio.reader.prefetch']._end_all)"
-    scripts = [
-        _LEFT_OPEN.format(delay_s=delay_s, before=before, after=after)
-        for delay_s in (0, 0.0005, 0.03)
-        for before in ("", forget)
-    ]
+    scripts = [_LEFT_OPEN.format(delay_s=delay_s, after=after) for delay_s in (0, 0.0005, 0.03)]
     jobs = [subprocess.Popen([sys.executable, "-c", script], stderr=subprocess.PIPE, text=True) for script in scripts]
     try:
         for job in jobs:
             lines = job.communicate(timeout=30)[1].splitlines()
-            assert (job.returncode, lines[-1:]) == ((1, ["ValueError: lost"]) if after else (0, []))
+            assert (job.returncode, lines[-1:]) == ((1, ["ValueError: lost"]) if "lost" in after else (0, []))
     finally:
         for job in jobs:
             job.kill()
