@@ -1,6 +1,15 @@
 """The knobs of reading that few need: how much is read at once, how far apart, how many reads in flight."""
 
 from dataclasses import dataclass, fields
+from typing import Final
+
+_MOST_BYTES: Final = 1 << 40
+_RANGES: Final = {
+    "depth": (1, 1024),
+    "gap": (0, _MOST_BYTES),
+    "read_size": (4096, _MOST_BYTES),
+    "coalesce": (1, _MOST_BYTES),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,7 +23,7 @@ class ReadOptions:
     """
 
     depth: int = 8
-    """Reads in flight at most, from 1; each has a thread of its own."""
+    """Reads in flight at most, 1 to 1024; each has a thread of its own."""
     gap: int = 64 << 10
     """Bytes between two records that are read in vain rather than asking twice, at most, from 0."""
     read_size: int = 2 << 20
@@ -23,10 +32,8 @@ class ReadOptions:
     """Bytes of whole steps that are planned and read together, about, so that small batches still make large reads."""
 
     def __post_init__(self) -> None:
-        smallest = {"depth": 1, "gap": 0, "read_size": 4096, "coalesce": 1}
         for field in fields(self):
             value = getattr(self, field.name)
-            if not isinstance(value, int) or value < smallest[field.name]:
-                raise ValueError(
-                    f"{field.name}: expected an integer of at least {smallest[field.name]}, found {value!r}"
-                )
+            least, most = _RANGES[field.name]
+            if not isinstance(value, int) or not least <= value <= most:
+                raise ValueError(f"{field.name}: expected an integer from {least} to {most}, found {value!r}")

@@ -11,8 +11,20 @@ def test_the_defaults_stand() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("depth", 0), ("gap", -1), ("read_size", 100), ("coalesce", 0), ("depth", "8"), ("gap", 1.5)]
+    ("name", "value"),
+    [
+        ("depth", 0),
+        ("depth", 1025),
+        ("depth", "8"),
+        ("gap", -1),
+        ("gap", 1.5),
+        ("gap", 1 << 62),
+        ("read_size", 100),
+        ("read_size", 1 << 62),
+        ("coalesce", 0),
+        ("coalesce", 1 << 70),
+    ],
 )
 def test_an_option_out_of_range_is_named(name: str, value: object) -> None:
-    with pytest.raises(ValueError, match=f"{name}: expected an integer of at least"):
+    with pytest.raises(ValueError, match=f"{name}: expected an integer from"):
         ReadOptions(**{name: value})
