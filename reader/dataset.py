@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
-from typing import Any, Self
+from typing import Any, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,7 @@ from lmdbio.errors import ReadError
 from lmdbio.layout.index import Index
 from lmdbio.layout.path import PathLike, resolve
 from lmdbio.reader.fetch import RecordFile, end_of_task, find_unreadable, read_all, read_cached, reads_of
-from lmdbio.reader.opening import open_index
+from lmdbio.reader.opening import check_state, open_index
 from lmdbio.reader.options import ReadOptions
 from lmdbio.reader.plan import ReadPlan, plan_reads
 from lmdbio.reader.pool import BufferPool
@@ -22,7 +22,7 @@ from lmdbio.reader.record import Record
 from lmdbio.reader.unit import check_extents
 from lmdbio.reader.views import Views
 
-_KEEP = 64 << 20  # bytes of buffers kept between fetches
+_KEEP: Final = 64 << 20  # bytes of buffers kept between fetches
 
 
 class Dataset:
@@ -61,7 +61,7 @@ class Dataset:
         self._index_path = None if index is None else os.path.abspath(index)
         self._options = options or ReadOptions()
         self.index, self._has_sidecar = open_index(database, index)
-        self._opened: _Opened | None = _Opened(self._path, self._options.depth)
+        self._opened: _Opened | None = _Opened(self._path, self.index, self._options.depth)
 
     def __len__(self) -> int:
         return len(self.index)
@@ -99,27 +99,34 @@ class Dataset:
             If a number is out of range; nothing is read then.
         ReadError
             If one cannot be read; it is named.
+        StaleIndexError
+            If this is another process than the one that opened the data set, and the file has changed meanwhile.
+        ValueError
+            If the data set is closed.
         """
         numbers = np.fromiter((self._number(record) for record in records), np.int64)
         offsets, lengths = self.index.extents(numbers)
-        opened = self._open()
 
         def key_of(place: int) -> bytes:
             return self.index.keys[int(numbers[place])]
 
-        check_extents(offsets, lengths, size=opened.file.size, path=self._path, key_of=key_of)
-        plan = plan_reads(offsets, lengths, gap=self._options.gap, read_size=self._options.read_size)
-        try:
-            buffer = opened.read(plan)
-        except ReadError as exc:
-            raise find_unreadable(opened.file, exc, offsets.astype(np.int64), lengths, key_of) from exc
+        with self._open() as opened:
+            check_extents(offsets, lengths, size=opened.file.size, path=self._path, key_of=key_of)
+            plan = plan_reads(offsets, lengths, gap=self._options.gap, read_size=self._options.read_size)
+            try:
+                buffer = opened.read(plan)
+            except ReadError as exc:
+                raise find_unreadable(opened.file, exc, offsets.astype(np.int64), lengths, key_of) from exc
         return self._records(numbers, plan, buffer)
 
     def close(self) -> None:
-        """Close the file; records that were fetched stay good. A second call does nothing."""
-        if self._opened is not None:
-            self._opened.close()
-            self._opened = None
+        """Close the file; records that were fetched stay good. A second call does nothing.
+
+        Fetches that other threads have begun come to their end first: the last of them closes the file then.
+        """
+        opened, self._opened = self._opened, None
+        if opened is not None and opened.pid == os.getpid():
+            opened.close()
 
     def __enter__(self) -> Self:
         return self
@@ -144,8 +151,8 @@ class Dataset:
         self._index_path = state["index_path"]
         self._options = state["options"]
         self._has_sidecar = state["index"] is None
-        self.index = state["index"] or Index.open(self._path, self._index_path)
-        self._opened = _Opened(self._path, self._options.depth)
+        self.index = Index.open(self._path, self._index_path) if self._has_sidecar else state["index"]
+        self._opened = _Opened(self._path, self.index, self._options.depth)
 
     def _number(self, record: int | bytes) -> int:
         if isinstance(record, bytes):
@@ -171,7 +178,7 @@ class Dataset:
             raise ValueError(f"{self._path}: expected an open data set, found it closed")
         if opened.pid != os.getpid():
             # After a fork: the threads are not here, locks may be held for ever, the descriptor is the parent's.
-            opened = self._opened = _Opened(self._path, self._options.depth)
+            opened = self._opened = _Opened(self._path, self.index, self._options.depth)
         return opened
 
     def _records(self, numbers: NDArray[np.int64], plan: ReadPlan, buffer: memoryview) -> list[Record]:
@@ -187,15 +194,35 @@ class Dataset:
 
 
 class _Opened:
-    """What one process needs to read: the file, buffers, and threads once they are needed."""
+    """What one process needs to read: the file, buffers, and threads once they are needed.
 
-    def __init__(self, path: str, depth: int) -> None:
+    A context manager of one fetch, of which there may be many at once: closing waits for the last to leave.
+    """
+
+    def __init__(self, path: str, index: Index, depth: int) -> None:
         self.pid = os.getpid()
         self.file = RecordFile(path)
+        check_state(index, self.file)
         self._pool = BufferPool(keep=_KEEP)
         self._depth = depth
         self._lock = Lock()
         self._executor: ThreadPoolExecutor | None = None
+        self._n_fetches = 0
+        self._is_closing = False
+
+    def __enter__(self) -> Self:
+        with self._lock:
+            if self._is_closing:
+                raise ValueError(f"{self.file.path}: expected an open data set, found it closed")
+            self._n_fetches += 1
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._n_fetches -= 1
+            is_last = self._is_closing and not self._n_fetches
+        if is_last:
+            self._dispose()
 
     def read(self, plan: ReadPlan) -> memoryview:
         """Return the plan's bytes, read-only."""
@@ -221,7 +248,14 @@ class _Opened:
         return view.toreadonly()
 
     def close(self) -> None:
-        """End the threads and close the file."""
+        """End the threads and close the file, at once or after the last fetch; a second call does nothing."""
+        with self._lock:
+            is_first, self._is_closing = not self._is_closing, True
+            is_idle = not self._n_fetches
+        if is_first and is_idle:
+            self._dispose()
+
+    def _dispose(self) -> None:
         if self._executor is not None:
             self._executor.shutdown()
         self._pool.clear()

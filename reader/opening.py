@@ -3,9 +3,12 @@
 import logging
 
 from lmdbio.comm import Comm, comm_or_single
-from lmdbio.errors import MissingIndexError
+from lmdbio.errors import MissingIndexError, StaleIndexError
 from lmdbio.layout.build import build_index
+from lmdbio.layout.file import DataFile
+from lmdbio.layout.fingerprint import take_fingerprint
 from lmdbio.layout.index import Index
+from lmdbio.layout.meta import read_meta
 from lmdbio.layout.path import PathLike
 
 _log = logging.getLogger("lmdbio.reader")
@@ -31,3 +34,21 @@ def open_index(database: PathLike, index: PathLike | None, *, comm: Comm | None 
         if comm_or_single(comm).Get_rank() == 0:
             _log.warning("%s; building one in memory, which each start will do again", exc)
     return build_index(database, comm=comm), False
+
+
+def check_state(index: Index, file: DataFile) -> None:
+    """Compare the very file that was opened with the state that the index describes; reads at most 19 pages.
+
+    Raises
+    ------
+    StaleIndexError
+        If they differ: the file was written to or replaced since, or this machine's is another.
+    FormatError
+        If it is no database any more.
+    """
+    difference = index.fingerprint.difference(take_fingerprint(file, read_meta(file)))
+    if difference is not None:
+        raise StaleIndexError(
+            f"{file.path}: expected the data file that was indexed, found one with {difference}: was it changed or "
+            "replaced meanwhile? open the database anew"
+        )

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmdbio.errors import ReadError
+from lmdbio.errors import ReadError, StaleIndexError
 from lmdbio.layout.writer import write_database
 from lmdbio.reader import Dataset, ReadOptions
 from lmdbio.reader import dataset as dataset_module
@@ -81,6 +81,7 @@ def test_records_read_together_are_read_with_few_reads(folder: Path, monkeypatch
     monkeypatch.setattr(dataset_module.RecordFile, "read_cached", lambda self, offset, buffer: 0)
     monkeypatch.setattr(dataset_module.RecordFile, "read_into", lambda *args: reads.append(1) or whole(*args))
     with Dataset(folder) as data:
+        reads.clear()
         data.fetch(range(24, 0, -1))
     assert len(reads) == 1
 
@@ -134,13 +135,8 @@ def _read_all(data: Dataset) -> list[bytes]:
 
 
 @pytest.mark.parametrize("has_sidecar", [True, False])
-def test_a_data_set_pickles_by_path(folder: Path, values: list[bytes], tmp_path: Path, has_sidecar: bool) -> None:
-    place = folder
-    if not has_sidecar:
-        place = tmp_path / "b.lmdb"
-        place.mkdir()
-        (place / "data.mdb").write_bytes((folder / "data.mdb").read_bytes())
-    with Dataset(place) as data:
+def test_a_data_set_pickles_by_path(folder: Path, values: list[bytes], place: Path, has_sidecar: bool) -> None:
+    with Dataset(folder if has_sidecar else place) as data:
         pickled = pickle.dumps(data)
         assert (len(pickled) < 1000) == has_sidecar
         again = pickle.loads(pickled)
@@ -155,6 +151,92 @@ def test_workers_read_through_a_data_set_opened_before(folder: Path, values: lis
         data.fetch(range(N))
         with multiprocessing.get_context(method).Pool(2) as workers:
             assert workers.map(_read_all, [data] * 4) == [values] * 4
+
+
+def _replace(place: Path, folder: Path) -> None:
+    """Let another database of equal shape stand in a database's place, with its own sidecar."""
+    changed = bytearray((folder / "data.mdb").read_bytes())
+    changed[4096 - 4 : 4096] = b"xxxx"  # within the digest: what tells databases of one shape apart
+    (place / "new").write_bytes(changed)
+    (place / "new").rename(place / "data.mdb")
+
+
+@pytest.fixture
+def place(folder: Path, tmp_path: Path) -> Path:
+    """A copy of the database without its sidecar."""
+    place = tmp_path / "b.lmdb"
+    place.mkdir()
+    (place / "data.mdb").write_bytes((folder / "data.mdb").read_bytes())
+    return place
+
+
+def test_a_data_set_is_not_unpickled_over_another_file_than_was_indexed(folder: Path, place: Path) -> None:
+    with Dataset(place) as data:
+        pickled = pickle.dumps(data)
+    _replace(place, folder)
+    with pytest.raises(StaleIndexError, match="expected the data file that was indexed, found one with another metas"):
+        pickle.loads(pickled)
+
+
+def _read_state(index: int) -> str:
+    try:
+        return str(len(_read_all(_INHERITED[index])))
+    except StaleIndexError as exc:
+        return str(exc)
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")  # 3.12: just what is tested here
+def test_a_forked_child_does_not_read_another_file_than_was_indexed(
+    folder: Path, values: list[bytes], place: Path
+) -> None:
+    with Dataset(place) as data:
+        _replace(place, folder)
+        _INHERITED[:] = [data]
+        with multiprocessing.get_context("fork").Pool(1) as workers:
+            assert "expected the data file that was indexed" in workers.apply(_read_state, (0,))
+        _INHERITED.clear()
+        assert _read_all(data) == values  # this process holds the file that it opened
+
+
+def test_closing_lets_fetches_of_other_threads_finish_and_refuses_later_ones(
+    folder: Path, values: list[bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = dataset_module.RecordFile.read_into
+    is_reading, may_go_on = threading.Event(), threading.Event()
+
+    def read_into(self: dataset_module.RecordFile, offset: int, buffer: memoryview) -> None:
+        is_reading.set()
+        may_go_on.wait(10)
+        whole(self, offset, buffer)
+
+    monkeypatch.setattr(dataset_module.RecordFile, "read_cached", lambda self, offset, buffer: 0)
+    monkeypatch.setattr(dataset_module.RecordFile, "read_into", read_into)
+    (tmp_path / "junk").write_bytes(b"J" * (4 << 20))
+    for asked in ([5], range(N)):
+        may_go_on.set()
+        data = Dataset(folder, options=ReadOptions(gap=0, read_size=4096))
+        file = data._opened.file
+        is_reading.clear()
+        may_go_on.clear()
+        got: list[object] = []
+
+        def fetch(data: Dataset = data, asked: object = asked, got: list[object] = got) -> None:
+            got.append([bytes(record.value) for record in data.fetch(asked)])
+
+        fetcher = threading.Thread(target=fetch)
+        fetcher.start()
+        assert is_reading.wait(10)
+        data.close()
+        others = [(tmp_path / "junk").open("rb") for _ in range(3)]  # would get the file's number if it were closed
+        with pytest.raises(ValueError, match="found it closed"):
+            data.fetch(asked)
+        may_go_on.set()
+        fetcher.join(10)
+        for other in others:
+            other.close()
+        assert got == [[values[number] for number in asked]]
+        assert file._fd == -1
+    assert not any("lmdbio" in thread.name for thread in threading.enumerate())
 
 
 def _read_inherited(index: int) -> tuple[bool, list[bytes]]:
@@ -216,6 +298,15 @@ def test_an_empty_database_has_no_records(tmp_path: Path) -> None:
         assert (len(data), data.fetch([]), list(data)) == (0, [], [])
         with pytest.raises(IndexError):
             data[0]
+
+
+@pytest.mark.parametrize("has_sidecar", [True, False])
+def test_an_empty_data_set_pickles(tmp_path: Path, has_sidecar: bool) -> None:
+    make_datum_database(tmp_path / "a.lmdb", [])
+    if not has_sidecar:
+        (tmp_path / "a.lmdb" / "data.mdb.index").unlink()
+    with Dataset(tmp_path / "a.lmdb") as data, pickle.loads(pickle.dumps(data)) as again:
+        assert (len(again), list(again)) == (0, [])
 
 
 def test_in_tells_numbers_and_keys_without_reading(tmp_path: Path) -> None:

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from lmdbio.errors import MissingDatabaseError, MissingIndexError, StaleIndexError
-from lmdbio.reader.opening import open_index
+from lmdbio.layout.file import DataFile
+from lmdbio.reader.opening import check_state, open_index
 from tests.reader.made import make_datum_database, overwrite
 
 
@@ -40,6 +41,17 @@ def test_a_stale_sidecar_is_never_passed_over(folder: Path) -> None:
     overwrite(folder / "data.mdb", 4096 - 4, b"xxxx")
     with pytest.raises(StaleIndexError, match="lmdbio-index"):
         open_index(folder, None)
+
+
+def test_a_file_in_another_state_than_was_indexed_is_refused(folder: Path) -> None:
+    index, _ = open_index(folder, None)
+    with DataFile(folder / "data.mdb") as file:
+        check_state(index, file)
+        overwrite(folder / "data.mdb", 4096 - 4, b"xxxx")
+        with pytest.raises(
+            StaleIndexError, match=r"data\.mdb: expected the data file that was indexed, found one with"
+        ):
+            check_state(index, file)
 
 
 def test_a_missing_database_is_named(tmp_path: Path) -> None:
