@@ -2,15 +2,26 @@
 
 import errno
 import os
+import stat
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lmdbio.errors import MissingDatabaseError, ReadError
+from lmdbio.errors import FormatError, MissingDatabaseError, ReadError
 
 _MAX_READ = 1 << 30  # Linux reads at most 2 GiB - 4 KiB in one call
+_REMEDIES: Final = {
+    errno.EACCES: "have its owner let you read it, and search the folders above it",
+    errno.EMFILE: "raise the number of files that a process may have open (ulimit -n)",
+}
+_KINDS: Final = {
+    stat.S_IFDIR: "a directory",
+    stat.S_IFIFO: "a FIFO",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
 
 
 class DataFile:
@@ -27,17 +38,28 @@ class DataFile:
         If there is no such file.
     ReadError
         If it cannot be opened.
+    FormatError
+        If it is no regular file but a directory, a device or the like.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = os.fspath(path)
         try:
-            self._fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+            # A FIFO that nobody writes to would be waited for without O_NONBLOCK.
+            self._fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         except FileNotFoundError as exc:
             raise MissingDatabaseError(f"{self.path}: expected a file, found none") from exc
         except OSError as exc:
-            raise ReadError(self.path, 0, 0, f"cannot open: {exc.strerror}") from exc
-        self.size = os.fstat(self._fd).st_size
+            remedy = _REMEDIES.get(exc.errno or 0, "mend that, or name another file")
+            reason = (exc.strerror or str(exc)).lower()
+            raise ReadError(self.path, 0, 0, f"cannot open: {reason}: {remedy}") from exc
+        status = os.fstat(self._fd)
+        if not stat.S_ISREG(status.st_mode):
+            self.close()
+            kind = _KINDS.get(stat.S_IFMT(status.st_mode), "something else")
+            raise FormatError(f"{self.path}: expected a regular file, found {kind}: name the file itself")
+        os.set_blocking(self._fd, True)
+        self.size = status.st_size
 
     def fileno(self) -> int:
         """Return the file descriptor."""

@@ -64,7 +64,7 @@ class ReadError(LmdbioError, OSError):
     path
         The file that was read.
     offset, length
-        The byte range that was asked for.
+        The byte range that was asked for; no bytes, and no key, where it is the file as a whole that cannot be read.
     reason
         What was found instead, in a few words.
     key
@@ -82,6 +82,8 @@ class ReadError(LmdbioError, OSError):
         super().__init__(self._message())
 
     def _message(self) -> str:
+        if self.key is None and not self.length:
+            return f"{self.path}: {self.reason}"
         record = "" if self.key is None else f"key {self.key!r}, "
         return f"{self.path}: {record}expected {self.length} bytes at offset {self.offset}, {self.reason}"
 
