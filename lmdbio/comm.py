@@ -93,11 +93,11 @@ def agreement(comm: Comm) -> Generator[None]:
             raise other
 
 
-def abort(comm: Comm, message: str) -> NoReturn:
-    """Print one message and end every process of the job with status 1."""
+def abort(comm: Comm, message: str, *, status: int = 1) -> NoReturn:
+    """Print one message and end every process of the job with the status given."""
     print(message, file=sys.stderr, flush=True)
     # Launchers drop what they have not passed on yet when a job is aborted: MPICH's lost one message in thirteen.
     time.sleep(_PASS_ON_S)
-    comm.Abort(1)
+    comm.Abort(status)
     # MPICH's Abort comes back before the process is killed: running on would print the error again.
-    os._exit(1)
+    os._exit(status)

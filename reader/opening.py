@@ -1,8 +1,10 @@
 """The index of a database for reading: its sidecar, or one made in memory where there is none."""
 
 import logging
+import os
+import socket
 
-from lmdbio.comm import Comm, comm_or_single
+from lmdbio.comm import Comm, agreement, comm_or_single
 from lmdbio.errors import MissingIndexError, StaleIndexError
 from lmdbio.layout.build import build_index
 from lmdbio.layout.file import DataFile
@@ -36,8 +38,29 @@ def open_index(database: PathLike, index: PathLike | None, *, comm: Comm | None 
     return build_index(database, comm=comm), False
 
 
-def check_state(index: Index, file: DataFile) -> None:
+def check_states(index: Index, file: DataFile, comm: Comm) -> None:
+    """Collective. Compare the file that each rank opened with the state that the index describes.
+
+    Of the ranks of one machine that have the same file open only the first reads in it, so that a file system that all
+    share is asked little; copies on each machine's own disks are compared each.
+
+    Raises
+    ------
+    StaleIndexError, FormatError
+        If one differs; the same on every rank.
+    """
+    status = os.fstat(file.fileno())
+    identities = comm.allgather((socket.gethostname(), status.st_dev, status.st_ino))
+    rank = comm.Get_rank()
+    with agreement(comm):
+        if identities.index(identities[rank]) == rank:
+            check_state(index, file, where=f" on rank {rank}" if len(identities) > 1 else "")
+
+
+def check_state(index: Index, file: DataFile, *, where: str = "") -> None:
     """Compare the very file that was opened with the state that the index describes; reads at most 19 pages.
+
+    ``where`` stands behind what was found in the message.
 
     Raises
     ------
@@ -49,6 +72,6 @@ def check_state(index: Index, file: DataFile) -> None:
     difference = index.fingerprint.difference(take_fingerprint(file, read_meta(file)))
     if difference is not None:
         raise StaleIndexError(
-            f"{file.path}: expected the data file that was indexed, found one with {difference}: was it changed or "
-            "replaced meanwhile? open the database anew"
+            f"{file.path}: expected the data file that was indexed, found one with {difference}{where}: was it changed "
+            "or replaced meanwhile, or is it another copy?"
         )

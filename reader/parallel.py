@@ -13,7 +13,7 @@ from lmdbio.errors import LmdbioError
 from lmdbio.layout.path import PathLike, resolve
 from lmdbio.reader.epoch import EpochReader
 from lmdbio.reader.fetch import RecordFile
-from lmdbio.reader.opening import open_index
+from lmdbio.reader.opening import check_states, open_index
 from lmdbio.reader.options import ReadOptions
 from lmdbio.reader.pool import BufferPool
 from lmdbio.reader.prefetch import Prefetcher
@@ -62,8 +62,9 @@ class ParallelReader:
     io
         How bytes are read: ``"independent"``.
     prefetch_bytes
-        Bytes that are held and read ahead at most, per rank. None: 256 MiB, or twice this rank's part of what
-        ``block`` order shuffles together where that is more. What one step needs is read even if it is more.
+        Bytes that are held and read ahead at most, per rank; at least about this rank's part of what ``block`` order
+        shuffles together. None: 256 MiB, or twice that part where it is more. What one step needs is read even if it
+        is more.
     verify
         ``"checksum"`` compares every value with the index's checksum before it is handed out.
     shuffle_window
@@ -76,8 +77,8 @@ class ParallelReader:
         The sidecar, where it does not stand beside the data file. Without a sidecar, rank 0 makes an index in memory.
     on_error
         ``"abort"``: an error of ``next()``, or an exception that leaves the ``with`` block, prints one message and
-        ends the job where ``world_size`` is over 1, since other ranks would wait for this one for ever. ``"raise"``
-        leaves that to the caller.
+        ends the job where ``world_size`` is over 1, since other ranks would wait for this one for ever; after
+        ``sys.exit(status)`` with that status. ``"raise"`` leaves that to the caller.
 
     Raises
     ------
@@ -131,6 +132,8 @@ class ParallelReader:
             self._file = RecordFile(
                 resolve(database).data, in_order=order == "sequential" and has_comm and n_nodes == 1
             )
+        check_states(self.index, self._file, self._comm)
+        with agreement(self._comm):
             if verify == "checksum" and self.index.checksums is None:
                 raise ValueError(
                     f"verify: expected an index with checksums, found none in {self.index.path}: "
@@ -183,7 +186,7 @@ class ParallelReader:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if error is not None and not _is_peaceful(error):
+        if error is not None:
             self._job.fail(error)
         self.close()
 
@@ -202,15 +205,27 @@ class ParallelReader:
             batch_size=settings.batch_size,
             drop_last=settings.drop_last,
         )
-        # The largest group of a stream, in records, and about what all streams' groups hold of this rank, in bytes.
+        # The largest group of a stream, in records.
         counts = np.diff(self._partitions)
         self._group_span = settings.shuffle_window * int(counts.max(initial=0)) if settings.order == "block" else None
-        window = 0
-        if settings.order == "block":
-            groups = self._streams * settings.shuffle_window
-            window = groups * n * self._record_size // max(1, len(counts)) // self.world_size
-        self._prefetch_bytes = prefetch_bytes or max(_PREFETCH_BYTES, 2 * window)
+        self._prefetch_bytes = self._bytes_to_hold(prefetch_bytes, n_partitions=len(counts))
         self._pool = BufferPool(keep=self._prefetch_bytes // 4)
+
+    def _bytes_to_hold(self, prefetch_bytes: int | None, *, n_partitions: int) -> int:
+        """Return the limit asked for, or the default; ValueError if it is less than all streams' groups need."""
+        settings = self._settings
+        if settings.order != "block":
+            return prefetch_bytes or _PREFETCH_BYTES
+        n_together = min(self._streams * settings.shuffle_window, n_partitions)
+        # need: about what this rank has of them
+        need = n_together * len(self.index) * self._record_size // max(1, n_partitions) // self.world_size
+        if prefetch_bytes is not None and prefetch_bytes < need:
+            raise ValueError(
+                f"prefetch_bytes: expected {need} or more, what a rank holds of the {n_together} partitions that block "
+                f"order shuffles at a time, found {prefetch_bytes}: raise it, or lower shuffle_window "
+                f"({settings.shuffle_window}) or streams ({self._streams})"
+            )
+        return prefetch_bytes or max(_PREFETCH_BYTES, 2 * need)
 
     def _sequence(self, epoch: int) -> Sequence:
         settings = self._settings
@@ -277,11 +292,16 @@ class _Job:
 
     def fail(self, error: BaseException) -> None:
         """End all processes of the job with one message; return where there is but one, or the caller sees to it."""
-        if not self._aborts:
+        if not self._aborts or _is_peaceful(error):
             return
         # Errors of ours say all in one line; of others' the user needs the place.
-        text = str(error) if isinstance(error, LmdbioError) else "".join(traceback.format_exception(error)).rstrip()
-        abort(self._comm, f"lmdbio: rank {self._rank}: {text}")
+        status, text = 1, str(error)
+        if isinstance(error, SystemExit):
+            if isinstance(error.code, int):
+                status, text = error.code & 0xFF or 1, f"ended by sys.exit({error.code})"
+        elif not isinstance(error, LmdbioError):
+            text = "".join(traceback.format_exception(error)).rstrip()
+        abort(self._comm, f"lmdbio: rank {self._rank}: {text}", status=status)
 
 
 def _is_peaceful(error: BaseException) -> bool:

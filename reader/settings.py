@@ -16,6 +16,8 @@ Verify: TypeAlias = Literal["none", "checksum"]
 OnError: TypeAlias = Literal["abort", "raise"]
 """What an error of one of several ranks leads to: the end of the job, or an exception on that rank alone."""
 DEFAULT_STREAMS: Final = 8
+_MOST: Final = {"batch_size": 1 << 40, "shuffle_window": 1 << 40, "streams": 1 << 16}
+_MOST_RANKS: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +52,14 @@ class Settings:
             if value not in known:
                 raise ValueError(f"{name}: expected {' or '.join(known)}, found {value!r}")
         operator.index(self.seed)
-        for name in ("batch_size", "shuffle_window", "streams"):
+        for name, most in _MOST.items():
             value = getattr(self, name)
             if value is None and name == "streams":
                 continue
             if operator.index(value) < 1:
                 raise ValueError(f"{name}: expected 1 or more, found {value}")
+            if value > most:
+                raise ValueError(f"{name}: expected {most} or less, found {value}")
 
 
 def agree_on_settings(comm: Comm, settings: Settings) -> None:
@@ -85,7 +89,7 @@ def ranks_of(comm: Comm, rank: int | None, world_size: int | None, *, has_comm: 
     Raises
     ------
     ValueError
-        If both or half of it are given, or the rank is none of the world.
+        If both or half of it are given, the rank is none of the world, or the world is of over a million ranks.
     """
     if rank is None and world_size is None:
         return comm.Get_rank(), comm.Get_size()
@@ -93,6 +97,8 @@ def ranks_of(comm: Comm, rank: int | None, world_size: int | None, *, has_comm: 
         raise ValueError("rank, world_size: expected none beside a communicator, which has its own")
     if rank is None or world_size is None:
         raise ValueError(f"rank, world_size: expected both or neither, found {rank} and {world_size}")
+    if operator.index(world_size) > _MOST_RANKS:
+        raise ValueError(f"world_size: expected {_MOST_RANKS} or less, found {world_size}")
     if not 0 <= operator.index(rank) < operator.index(world_size):
         raise ValueError(f"rank: expected 0 to {world_size - 1}, found {rank}")
     return rank, world_size

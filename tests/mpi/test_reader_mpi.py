@@ -1,6 +1,7 @@
 """Several real ranks read: every record once, one sequence for every world size, errors alike."""
 
 import hashlib
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -9,10 +10,10 @@ from pathlib import Path
 import pytest
 from mpi4py import MPI
 
-from lmdbio.errors import MissingDatabaseError
+from lmdbio.errors import MissingDatabaseError, StaleIndexError
 from lmdbio.reader import ParallelReader, ReadOptions
 from lmdbio.reader.sequence import ORDERS, Order, Sequence, Steps
-from tests.reader.made import make_datum_database, stock_values
+from tests.reader.made import make_datum_database, overwrite, stock_values
 
 COMM = MPI.COMM_WORLD
 RANK, SIZE = COMM.Get_rank(), COMM.Get_size()
@@ -92,6 +93,19 @@ def test_errors_of_opening_are_raised_alike(folder: Path) -> None:
             ParallelReader(folder, comm=COMM, batch_size=RANK)
 
 
+@pytest.mark.parametrize("at", [4096 - 4, -10])  # a meta page, and a page that the fingerprint samples
+def test_ranks_on_copies_that_differ_are_told_alike(folder: Path, tmp_path: Path, at: int) -> None:
+    copy = tmp_path / "a.lmdb"
+    shutil.copytree(folder, copy)
+    with ParallelReader(copy, comm=COMM, batch_size=10) as reader:
+        assert len(list(reader)) == len(reader)
+    if RANK == SIZE - 1:
+        overwrite(copy / "data.mdb", at % (copy / "data.mdb").stat().st_size, b"xxxx")
+    COMM.Barrier()
+    with pytest.raises(StaleIndexError, match=f"on rank {SIZE - 1}" if SIZE > 1 else "lmdbio-index"):
+        ParallelReader(copy, comm=COMM, batch_size=10)
+
+
 def test_an_epoch_that_differs_between_ranks_is_refused(folder: Path) -> None:
     with ParallelReader(folder, comm=COMM, batch_size=10, on_error="raise") as reader:
         if SIZE > 1:
@@ -116,13 +130,14 @@ with ParallelReader(sys.argv[1], comm=comm, batch_size=4) as reader:
 
 @pytest.mark.skipif(SIZE > 1, reason="launches a job of its own")
 @pytest.mark.parametrize(
-    ("failure", "expected"),
+    ("failure", "expected", "status"),
     [
-        ("os.truncate(sys.argv[1] + '/data.mdb', 8192)", "data.mdb: key b'"),
-        ("raise ValueError('lost')", "ValueError: lost"),
+        ("os.truncate(sys.argv[1] + '/data.mdb', 8192)", "data.mdb: key b'", 1),
+        ("raise ValueError('lost')", "ValueError: lost", 1),
+        ("sys.exit(3)", "lmdbio: rank 1: ended by sys.exit(3)", 3),
     ],
 )
-def test_a_failing_rank_ends_the_job(tmp_path: Path, failure: str, expected: str) -> None:
+def test_a_failing_rank_ends_the_job(tmp_path: Path, failure: str, expected: str, status: int) -> None:
     launcher = Path(sys.executable).with_name("mpiexec")
     if not launcher.exists():
         pytest.skip("no mpiexec beside this Python")
@@ -138,6 +153,7 @@ def test_a_failing_rank_ends_the_job(tmp_path: Path, failure: str, expected: str
         timeout=90,
         check=False,
     )
-    assert done.returncode != 0
+    assert done.returncode == status
     assert expected in done.stderr
+    assert ("Traceback" in done.stderr) == ("ValueError" in failure)
     assert "lmdbio: rank 1" in done.stderr or "lmdbio: rank 0" in done.stderr

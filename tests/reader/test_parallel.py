@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmdbio.comm import SingleProcess
-from lmdbio.errors import ChecksumError, MissingDatabaseError, MissingIndexError, ReadError
+from lmdbio.errors import ChecksumError, MissingDatabaseError, MissingIndexError, ReadError, StaleIndexError
 from lmdbio.layout import build_index
 from lmdbio.layout.writer import write_database
-from lmdbio.reader import ParallelReader, ReadOptions, fetch
+from lmdbio.reader import ParallelReader, ReadOptions, fetch, parallel
 from lmdbio.reader.sequence import ORDERS, Order
 from tests.reader.made import make_datum_database, overwrite, stock_values
 
@@ -242,7 +242,11 @@ def test_works_without_a_sidecar(folder: Path, values: list[bytes], tmp_path: Pa
         ({"order": "shuffle"}, "order: expected"),
         ({"batch_size": 0}, "batch_size: expected 1 or more"),
         ({"prefetch_bytes": 0}, "prefetch_bytes: expected 1 or more"),
+        ({"prefetch_bytes": 700_000, "order": "block"}, "prefetch_bytes: expected 1437387 or more, .* found 700000"),
         ({"rank": 0}, "rank, world_size: expected both or neither"),
+        ({"rank": 0, "world_size": 10**12}, "world_size: expected 1048576 or less, found 1000000000000"),
+        ({"streams": 1 << 40, "order": "block"}, "streams: expected 65536 or less"),
+        ({"batch_size": 1 << 70}, "batch_size: expected 1099511627776 or less"),
     ],
 )
 def test_a_bad_argument_is_named(folder: Path, options: dict[str, object], message: str) -> None:
@@ -336,6 +340,32 @@ def test_an_exception_that_leaves_the_with_block_ends_the_job(folder: Path, caps
     said = capsys.readouterr().err
     assert said.startswith("lmdbio: rank 0: Traceback")
     assert "KeyError: 'of the training loop'" in said
+
+
+@pytest.mark.parametrize(
+    ("leaving", "status", "text"),
+    [
+        (SystemExit(3), 3, "ended by sys.exit(3)"),
+        (SystemExit(256), 1, "ended by sys.exit(256)"),
+        (SystemExit("no more data"), 1, "no more data"),
+    ],
+)
+def test_leaving_by_a_status_ends_the_job_with_it_and_one_line(
+    folder: Path, capsys: pytest.CaptureFixture[str], leaving: SystemExit, status: int, text: str
+) -> None:
+    with pytest.raises(FailedJobError) as caught, ParallelReader(folder, comm=Rank(0, 2), batch_size=10):
+        raise leaving
+    assert caught.value.args == (status,)
+    assert capsys.readouterr().err == f"lmdbio: rank 0: {text}\n"
+
+
+def test_another_file_than_was_indexed_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_datum_database(tmp_path / "a.lmdb", SIZES)
+    index, _ = parallel.open_index(tmp_path / "a.lmdb", None)
+    monkeypatch.setattr(parallel, "open_index", lambda *_, **__: (index, True))
+    overwrite(tmp_path / "a.lmdb" / "data.mdb", 4096 - 4, b"xxxx")
+    with pytest.raises(StaleIndexError, match="found one with another metas on rank 0"):
+        ParallelReader(tmp_path / "a.lmdb", comm=Rank(0, 2), batch_size=10)
 
 
 @pytest.mark.parametrize("leaving", [SystemExit(0), SystemExit(), GeneratorExit()])
