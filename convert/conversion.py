@@ -123,6 +123,10 @@ def convert(
         count = Progress(progress)
         reports = [job.run(options, skip=skip, workers=n_threads, progress=count) for job in jobs]
         count.finish()
+        for (
+            job
+        ) in jobs:  # one after the other, now that all are whole: a split never stands without the others for long
+            job.target.publish()
     return Report(tuple(reports), time.monotonic() - started, other_folders=others)
 
 

@@ -89,6 +89,11 @@ class FormatCount:
             counts[kind] = counts.get(kind, 0) + 1
         return dict(sorted(counts.items()))
 
+    def first(self, limit: int, numbers: NDArray[np.int64]) -> list[int]:
+        """Return the inputs' numbers of the first misnamed records in the source's order, ``limit`` at most."""
+        found = numbers[np.flatnonzero(self._found != _NAMED_AS_HELD)]
+        return [int(number) for number in np.sort(found)[:limit]]
+
 
 def extension(path: bytes) -> bytes:
     """Return a file name's extension in lower case, with its dot.

@@ -1,4 +1,4 @@
-"""One database of a conversion: write it, index it, publish it, report it."""
+"""One database of a conversion: write it, index it, report it."""
 
 import os
 from dataclasses import dataclass
@@ -53,10 +53,11 @@ class Job:
             free=free_space(self.target.path),
             skipped=self.source.bad,
             misnamed={},
+            misnamed_paths=(),
         )
 
     def run(self, options: Options, *, skip: bool, workers: int, progress: Progress) -> DatabaseReport:
-        """Write the database and its sidecar, and publish them; to be called once.
+        """Write the database and its sidecar under their temporary name; to be called once.
 
         The sidecar is made in memory, so what was planned and listed is given up before.
         """
@@ -71,10 +72,10 @@ class Job:
                 free=free,
                 skipped=self.source.bad + transfer.skipped,
                 misnamed=transfer.misnamed(),
+                misnamed_paths=transfer.misnamed_paths(),
             )
             del transfer
             self._index(written, options).save(self.target.data + INDEX_SUFFIX)
-            self.target.publish()
         except LmdbioError:
             raise
         except OSError as exc:
@@ -136,6 +137,7 @@ class Job:
         free: int,
         skipped: tuple[BadInput, ...],
         misnamed: dict[str, int],
+        misnamed_paths: tuple[str, ...],
     ) -> DatabaseReport:
         """Return the report of the records made of the inputs with these numbers."""
         inputs, database = self.source.inputs, self.plan.database
@@ -160,6 +162,7 @@ class Job:
             skipped=skipped,
             ignored=dict(self.source.ignored),
             misnamed=misnamed,
+            misnamed_paths=misnamed_paths,
             free_space=free,
         )
 

@@ -48,6 +48,8 @@ class DatabaseReport:
     """How many things of each kind were passed over on purpose."""
     misnamed: dict[str, int]
     """How many inputs hold another format than their name says, by ``<extension> holding <format>``."""
+    misnamed_paths: tuple[str, ...]
+    """The first of them, 20 at most."""
     free_space: int
     """Bytes free on the target's file system before the conversion."""
 

@@ -23,6 +23,7 @@ from lmdbio.layout.writer import DatabaseWriter, Value
 
 SKIP_HINT: Final = "--on-error skip leaves such files out"
 _REPORT_EVERY_S: Final = 0.1
+_MISNAMED_SHOWN: Final = 20
 
 _N_WRITING: Final = 2
 """Regions written at the same time: one is filled while the other waits for its last writes."""
@@ -110,6 +111,10 @@ class Transfer:
     def misnamed(self) -> dict[str, int]:
         """Return how many inputs hold another format than their name says, by ``<extension> holding <format>``."""
         return self._formats.misnamed(self._source.inputs.paths, self._plan.numbers)
+
+    def misnamed_paths(self) -> tuple[str, ...]:
+        """Return the first such inputs in the source's order, a few."""
+        return tuple(map(self._source.shown, self._formats.first(_MISNAMED_SHOWN, self._plan.numbers)))
 
     def run(self, writer: DatabaseWriter, *, workers: int) -> None:
         """Write every region.

@@ -7,7 +7,7 @@ from typing import Any, Final, Literal, TypeAlias, cast, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from lmdbio.errors import FormatError
+from lmdbio.errors import FormatError, NewerFormatError
 from lmdbio.layout.extents import RUN_COLUMNS, Extents, Runs
 from lmdbio.layout.fingerprint import Fingerprint
 from lmdbio.layout.key_pattern import pattern_from_fields
@@ -64,7 +64,11 @@ def take_apart(arrays: Arrays, text: str, *, path: str) -> IndexParts:
         If anything is missing, of another kind, or beyond the data file that the fingerprint speaks of.
     """
     try:
-        return _take_apart(arrays, _metadata(text))
+        metadata = _metadata(text)
+        _check_version(metadata.get("version"), path)
+        return _take_apart(arrays, metadata)
+    except FormatError:
+        raise
     except ValueError as exc:
         raise FormatError(f"{path}: {exc}") from exc
 
@@ -76,13 +80,15 @@ def _metadata(text: str) -> dict[str, Any]:
         raise ValueError(f"expected metadata in JSON, found other text ({exc!s:.80})") from exc
     if not isinstance(metadata, dict) or metadata.get("format") != FORMAT:
         raise ValueError(f"expected metadata of the format {FORMAT}, found {text[:40]!r}")
-    version = metadata.get("version")
-    if type(version) is not int or not 1 <= version <= VERSION:
-        raise ValueError(
-            f"expected an index of version {VERSION} or older, found version {version!r:.20}: upgrade lmdbio, or build "
-            "the index again with lmdbio-index"
-        )
     return metadata
+
+
+def _check_version(version: Any, path: str) -> None:
+    if type(version) is not int or not 1 <= version <= VERSION:
+        raise NewerFormatError(
+            f"{path}: expected an index of version {VERSION} or older, found version {version!r:.20}: "
+            "upgrade lmdbio, or remove this index and build it again with lmdbio-index"
+        )
 
 
 def _take_apart(arrays: Arrays, metadata: dict[str, Any]) -> IndexParts:

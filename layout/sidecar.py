@@ -71,7 +71,7 @@ def read(path: str | os.PathLike[str]) -> NDArray[np.uint8]:
     MissingIndexError
         If there is no such file.
     FormatError
-        If it is no safetensors file.
+        If it is no safetensors file, or too large for memory.
     ReadError
         If it cannot be read.
     """
@@ -83,7 +83,10 @@ def read(path: str | os.PathLike[str]) -> NDArray[np.uint8]:
         head = file.read_array(0, min(file.size, _SIZE_BYTES))
         header_size = _header_size(head, file.size, file.path)
         _parse_header(file.read(_SIZE_BYTES, header_size), file.size - _SIZE_BYTES - header_size, file.path)
-        return file.read_array(0, file.size)
+        try:
+            return file.read_array(0, file.size)
+        except MemoryError:
+            raise FormatError(f"{file.path}: expected an index that fits memory, found {file.size} bytes") from None
 
 
 def parse(held: NDArray[np.uint8], *, path: str) -> tuple[Arrays, str]:

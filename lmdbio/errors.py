@@ -4,7 +4,8 @@
 
     LmdbioError
     ├── FormatError (ValueError)             not an LMDB file, or a format that is not read
-    │   └── CorruptDatabaseError             an LMDB file that contradicts itself
+    │   ├── CorruptDatabaseError             an LMDB file that contradicts itself
+    │   └── NewerFormatError                 an index of a version that this lmdbio does not know
     ├── StaleIndexError                      the index describes another state of the data file
     ├── MissingIndexError (FileNotFoundError)
     ├── MissingDatabaseError (FileNotFoundError)
@@ -30,6 +31,10 @@ class FormatError(LmdbioError, ValueError):
 
 class CorruptDatabaseError(FormatError):
     """The database contradicts itself: a bad offset, count, page number or flag, or a missing tail."""
+
+
+class NewerFormatError(FormatError):
+    """The index is of a version that this lmdbio does not know: upgrade, or build the index again elsewhere."""
 
 
 class StaleIndexError(LmdbioError):

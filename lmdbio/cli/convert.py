@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from lmdbio.convert.report import DatabaseReport, Report
 
 _SKIPPED_SHOWN = 20
+_MISNAMED_SHOWN = 3
 
 
 class Kind(enum.StrEnum):
@@ -207,9 +208,16 @@ def _rows(database: "DatabaseReport", *, dry_run: bool) -> list[tuple[str, str]]
         ("inline", _few(database.inline_records, "record", "small enough to lie in the tree's leaves")),
         ("case", _few(database.case_collisions, "key", "equal to another save for the case of letters")),
         ("passed over", ", ".join(f"{count:,} {what}" for what, count in database.ignored.items())),
-        ("misnamed", ", ".join(f"{count:,} {what}" for what, count in database.misnamed.items())),
+        ("misnamed", _misnamed(database)),
     ]
     return [(name, text) for name, text in rows if text]
+
+
+def _misnamed(database: "DatabaseReport") -> str:
+    kinds = ", ".join(f"{count:,} {what}" for what, count in database.misnamed.items())
+    shown = ", ".join(database.misnamed_paths[:_MISNAMED_SHOWN])
+    more = ", …" if sum(database.misnamed.values()) > _MISNAMED_SHOWN else ""
+    return f"{kinds}: {shown}{more}" if kinds else ""
 
 
 def _few(count: int, noun: str, what: str) -> str:

@@ -13,7 +13,7 @@ from lmdbio.cli.options import Database, Json, PartitionSize, Quiet, Version
 from lmdbio.cli.progress import Progress
 from lmdbio.cli.sizes import format_size
 from lmdbio.cli.text import plural, print_json, print_line
-from lmdbio.errors import FormatError, MissingIndexError
+from lmdbio.errors import FormatError, MissingIndexError, NewerFormatError
 
 if TYPE_CHECKING:
     from lmdbio.layout.index import Index
@@ -97,6 +97,8 @@ def _previous(db: Path, output: Path | None) -> "Index | None":
 
     try:
         return Index.open(db, output, check=False)
+    except NewerFormatError:
+        raise  # what it holds beyond this version would be lost
     except (MissingIndexError, FormatError):  # an unreadable one has nothing to give and is replaced
         return None
 

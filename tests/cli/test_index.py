@@ -81,3 +81,12 @@ def test_datums_that_the_index_takes_as_bytes_are_pointed_out(run: Run, tmp_path
         txn.put(b"00000000", header + b"image" + trailer)
     assert "Caffe's Datum" in run("lmdbio-index", tmp_path / "caffe.lmdb").ok()
     assert "Caffe's Datum" in run("lmdbio", "info", tmp_path / "caffe.lmdb").ok()
+
+
+def test_an_index_of_a_newer_version_is_not_written_over(run: Run, stock: Path) -> None:
+    run("lmdbio-index", stock).ok()
+    sidecar = stock / "data.mdb.index"
+    newer = sidecar.read_bytes().replace(rb"\"version\":1", rb"\"version\":9")
+    sidecar.write_bytes(newer)
+    assert "found version 9" in run("lmdbio-index", stock).error("lmdbio-index")
+    assert sidecar.read_bytes() == newer

@@ -28,7 +28,8 @@ def test_a_size_is_bytes_or_a_number_with_a_binary_unit(text: str | int, size: i
 
 
 @pytest.mark.parametrize(
-    "text", ["", "0", "0MiB", "MiB", "-1", "16MB", "1KB", "1e6", "0x10", "1 2", "²", "1.5", "0.3KiB", "nan", "999999999999TiB"]
+    "text",
+    ["", "0", "0MiB", "MiB", "-1", "16MB", "1KB", "1e6", "0x10", "1 2", "²", "1.5", "0.3KiB", "nan", "999999999999TiB"],
 )
 def test_what_is_no_size_is_refused_by_name(text: str) -> None:
     with pytest.raises(typer.BadParameter, match="found " + repr(text).replace(".", r"\.")):

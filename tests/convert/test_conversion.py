@@ -361,3 +361,19 @@ def test_a_wrong_option_is_a_value_error_and_leaves_nothing(wrong: dict[str, Any
     with pytest.raises(ValueError, match="expected"):
         run(root, tmp_path / "x.lmdb", **wrong)
     assert names(tmp_path) == ["src"]
+
+
+def test_no_split_stands_where_another_failed(tmp_path: Path) -> None:
+    for split in ("train", "val"):
+        make_classes(tmp_path / "src" / split)
+    lost = next((tmp_path / "src/val").rglob("*.jpg"))
+    with pytest.raises(SourceError, match=lost.name):
+        convert(tmp_path / "src", tmp_path / "out", kind="imagenet", planned=lambda _: lost.unlink())
+    assert not (tmp_path / "out").exists()
+
+
+def test_misnamed_inputs_are_named(tmp_path: Path) -> None:
+    make_tree(tmp_path / "src", ["a/1.jpg", "b/2.jpg"])
+    (tmp_path / "src/b/2.jpg").write_bytes(b"<html>404</html>")
+    found = convert(tmp_path / "src", tmp_path / "x.lmdb", kind="folder").databases[0]
+    assert str(tmp_path / "src/b/2.jpg") in found.misnamed_paths

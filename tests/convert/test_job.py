@@ -39,6 +39,9 @@ class ListedSource:
             (numbers % 2).astype(np.int32),
         )
 
+    def shown(self, number: int) -> str:
+        return str(number)
+
     def close(self) -> None:
         self.inputs = Inputs(Keys.from_list([]), np.empty(0, np.uint32), np.empty(0, np.int32))
 
@@ -60,6 +63,7 @@ def peak_bytes(path: Path, n_records: int, **changed: Any) -> int:
         with Target(str(path), overwrite=False) as target:
             job = Job(source, target, plan_conversion(source.inputs, options))  # type: ignore[arg-type]
             job.run(options, skip=False, workers=1, progress=Progress(None))
+            target.publish()
         return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

@@ -24,6 +24,7 @@ TRAIN = DatabaseReport(
     skipped=(BadInput("a.jpg", "expected an image, found an empty file"),),
     ignored={".DS_Store": 2},
     misnamed={".jpeg holding png": 1},
+    misnamed_paths=("a/1.jpeg",),
     free_space=1 << 30,
 )
 VAL = replace(TRAIN, path="out/val.lmdb", split="val", records=5, input_bytes=500, file_size=4096, skipped=())

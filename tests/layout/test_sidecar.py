@@ -175,3 +175,18 @@ def test_arrays_that_stand_anywhere_are_read() -> None:
         content = with_header(json.dumps(header).encode() + pad, b"1234" + (5).to_bytes(8, "little"))
         found, _ = sidecar.parse(content, path="x")
         assert found["b"].tolist() == [5]
+
+
+def test_a_huge_sparse_tail_is_a_format_error(tmp_path: Path) -> None:
+    size = 1 << 42
+    header = json.dumps({"a": {"dtype": "U8", "shape": [size], "data_offsets": [0, size]}}).encode()
+    path = tmp_path / "data.mdb.index"
+    path.write_bytes(len(header).to_bytes(8, "little") + header)
+    os.truncate(path, 8 + len(header) + size)
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (1 << 41, before[1]))  # where the system would promise any memory
+    try:
+        with pytest.raises(FormatError, match="expected an index that fits memory"):
+            sidecar.read(path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
