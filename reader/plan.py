@@ -17,7 +17,7 @@ class ReadPlan:
     """Reads that fill one buffer, and the place of every record in it: a struct of arrays."""
 
     offsets: NDArray[np.int64]
-    """First byte of each read in the file, ascending, shape (n_reads,)."""
+    """First byte of each read in the file, ascending, but for records read again, shape (n_reads,)."""
     lengths: NDArray[np.int64]
     """Bytes of each read, from 1, shape (n_reads,)."""
     places: NDArray[np.int64]
@@ -130,6 +130,37 @@ def plan_runs(
             )
         else:
             yield plan_reads(offsets[begin:end], lengths[begin:end], gap=gap, read_size=read_size)
+
+
+def part_repeats(plan: ReadPlan, records: NDArray[np.int64], offsets: NDArray[np.int64]) -> ReadPlan:
+    """Return the plan with a place of its own for every element, where the same record stands in it more than once.
+
+    The record is read again for that, behind all others.
+
+    Parameters
+    ----------
+    plan
+        The reads of some records' extents.
+    records, offsets
+        Number and first byte in the file of each record, int64, shape (n_records,).
+    """
+    _, first = np.unique(records, return_index=True)
+    if len(first) == len(records):
+        return plan
+    is_repeat = plan.record_lengths > 0
+    is_repeat[first] = False
+    lengths = plan.record_lengths[is_repeat]
+    places = plan.size + np.cumsum(lengths) - lengths
+    record_places = plan.record_places.copy()
+    record_places[is_repeat] = places
+    return ReadPlan(
+        np.append(plan.offsets, offsets[is_repeat]),
+        np.append(plan.lengths, lengths),
+        np.append(plan.places, places),
+        record_places,
+        plan.record_lengths,
+        plan.size + int(lengths.sum()),
+    )
 
 
 def _widest_gap(gaps: NDArray[np.int64], payload: int, gap: int) -> int:

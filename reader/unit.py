@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from lmdbio.errors import ReadError
 from lmdbio.layout.index import Index
 from lmdbio.reader.options import ReadOptions
-from lmdbio.reader.plan import ReadPlan, plan_reads, plan_runs
+from lmdbio.reader.plan import ReadPlan, part_repeats, plan_reads, plan_runs
 from lmdbio.reader.sequence import Sequence, Steps
 
 _SCAN_SIZE: Final = 1 << 14
@@ -134,7 +134,7 @@ class UnitPlanner:
             for (first, end), plan in zip(pairwise(cuts), plans, strict=True):
                 bounds = scan.bounds[first : end + 1]
                 taken = slice(int(bounds[0]), int(bounds[-1]))
-                yield Unit(
+                yield self._unit(
                     scan.first_step + first,
                     bounds - bounds[0],
                     scan.slots[taken],
@@ -207,7 +207,21 @@ class UnitPlanner:
         records = np.concatenate(group.records)
         offsets, lengths = self._extents(records)
         plan = plan_reads(offsets, lengths, gap=self._options.gap, read_size=self._options.read_size)
-        return Unit(first, bounds, np.concatenate(group.slots), records, offsets, plan)
+        return self._unit(first, bounds, np.concatenate(group.slots), records, offsets, plan)
+
+    def _unit(
+        self,
+        first_step: int,
+        bounds: NDArray[np.int64],
+        slots: NDArray[np.int64],
+        records: NDArray[np.int64],
+        offsets: NDArray[np.int64],
+        plan: ReadPlan,
+    ) -> Unit:
+        """Return the unit; where it holds a padded step's elements, which repeat others, each gets its own bytes."""
+        if first_step + len(bounds) > self._steps.n_steps:
+            plan = part_repeats(plan, records, offsets)
+        return Unit(first_step, bounds, slots, records, offsets, plan)
 
     def _extents(self, records: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the records' checked extents."""

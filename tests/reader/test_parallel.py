@@ -209,6 +209,29 @@ def test_tiny_databases_are_read_by_more_ranks_than_records(
         assert len(steps[0]) == 4
 
 
+@pytest.mark.parametrize("order", ["sequential", "block"])
+@pytest.mark.parametrize("cold", [False, True])
+def test_what_is_written_to_a_batch_is_in_no_other(
+    tmp_path: Path, order: Order, cold: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if cold:
+        monkeypatch.setattr(fetch.RecordFile, "read_cached", lambda self, offset, buffer: 0)
+    for n_records in (1, 2, 5, 20):
+        records = [(b"%08d" % number, b"%05d" % number * 20) for number in range(n_records)]
+        path = tmp_path / f"{n_records}.mdb"
+        write_database(path, records)
+        build_index(path).save(f"{path}.index")
+        for world_size, batch_size in itertools.product((2, 3, 8), (1, 3, 7)):
+            for rank in range(world_size):
+                with ParallelReader(
+                    path, rank=rank, world_size=world_size, batch_size=batch_size, order=order
+                ) as reader:
+                    for batch in reader:
+                        for number, value in zip(batch.indices.tolist(), batch.values, strict=True):
+                            assert value == records[number][1]
+                            value[:] = bytes(len(value))
+
+
 def test_equal_records_are_one_array(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     records = [(b"%08d" % number, rng.bytes(3072)) for number in range(100)]

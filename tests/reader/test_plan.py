@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from lmdbio.reader.plan import MAX_WASTE, ReadPlan, plan_reads, plan_runs
+from lmdbio.reader.plan import MAX_WASTE, ReadPlan, part_repeats, plan_reads, plan_runs
 
 Extents = tuple[NDArray[np.int64], NDArray[np.int64]]
 
@@ -80,6 +80,25 @@ def test_runs_in_order_are_planned_the_fast_way(monkeypatch: pytest.MonkeyPatch)
     bounds = np.array([0, 1, 50, 100])
     plans = list(plan_runs(offsets, np.full(100, 900), bounds, gap=100, read_size=1 << 20))
     assert [plan.lengths.tolist() for plan in plans] == [[900], [48_900], [49_900]]
+
+
+@given(st.lists(st.integers(0, 300), min_size=1, max_size=20), st.data())
+def test_repeats_get_bytes_of_their_own(sizes: list[int], data: st.DataObject) -> None:
+    records = np.array(data.draw(st.lists(st.integers(0, len(sizes) - 1), max_size=30)), np.int64)
+    lengths = np.array(sizes, np.int64)[records]
+    offsets = (np.cumsum(sizes) - sizes)[records]
+    shared = plan_reads(offsets, lengths, gap=10, read_size=64)
+    plan = part_repeats(shared, records, offsets)
+    content = np.random.default_rng(0).integers(0, 256, 60_000, np.uint8)
+    buffer, n_users = np.zeros(plan.size, np.uint8), np.zeros(plan.size, np.int64)
+    for offset, length, place in zip(plan.offsets, plan.lengths, plan.places, strict=True):
+        buffer[place : place + length] = content[offset : offset + length]
+    for offset, length, place in zip(offsets, lengths, plan.record_places, strict=True):
+        assert buffer[place : place + length].tobytes() == content[offset : offset + length].tobytes()
+        n_users[place : place + length] += 1
+    assert n_users.max(initial=0) <= 1
+    if len(set(records.tolist())) == len(records):
+        assert plan is shared
 
 
 def test_adjacent_records_are_one_read_and_a_wide_gap_parts_them() -> None:

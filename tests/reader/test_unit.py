@@ -108,6 +108,10 @@ def test_units_hold_every_element_of_every_step_once(
             assert not held[step].keys() & set(slots)
             held[step].update(zip(slots, unit.records[taken].tolist(), strict=True))
         assert unit.offsets.tolist() == index.offsets[unit.records].tolist()
+        has_bytes = unit.plan.record_lengths > 0  # each element that has any has its own
+        starts = unit.plan.record_places[has_bytes]
+        ends = starts + unit.plan.record_lengths[has_bytes]
+        assert (np.sort(starts)[1:] >= np.sort(ends)[:-1]).all()
     for step, records in enumerate(held):
         wanted = sequence.records(steps.positions(step, rank)).tolist()
         assert [records[slot] for slot in range(len(records))] == wanted
