@@ -14,7 +14,7 @@ import xxhash
 from numpy.typing import NDArray
 
 from lmdbio.comm import Comm, agreement, comm_or_single
-from lmdbio.errors import CorruptDatabaseError, ReadError
+from lmdbio.errors import CorruptDatabaseError, LmdbioError, ReadError
 from lmdbio.layout.file import DataFile
 from lmdbio.layout.index import Index
 from lmdbio.layout.keys import Keys
@@ -99,7 +99,8 @@ def cross_check(
     The tree is walked first, by positioned reads, every page and extent checked against the size of the file: only then
     may stock LMDB map the file, since a page that it misses there, or a bad one, would kill the process. Records
     are read in file order, in runs of up to `READ_SIZE` bytes, so stock LMDB finds their pages in memory. Each rank
-    checks its share of the runs.
+    checks its share of the runs. Nobody may cut the file short meanwhile: its size is looked at again before each run
+    and piece, but a cut between that look and stock LMDB's would kill the process.
 
     Parameters
     ----------
@@ -124,6 +125,8 @@ def cross_check(
         If there is nothing to compare.
     FormatError
         If the file is no database, or one that contradicts itself or is cut short (CorruptDatabaseError).
+    LmdbioError
+        If this process has the database open with stock LMDB, which may not open it twice.
     """
     comm = comm_or_single(comm)
     with agreement(comm):
@@ -192,6 +195,11 @@ def _open_stock(path: DatabasePath) -> lmdb.Environment:
         )
         environment.begin().abort()  # some damage shows only here
     except lmdb.Error as exc:
+        if "already open in this process" in str(exc):
+            raise LmdbioError(
+                f"{path.data}: expected one that stock LMDB has not open, found it open in this process already: "
+                "close that environment, or check without stock LMDB"
+            ) from exc
         raise CorruptDatabaseError(f"{path.data}: expected a database that stock LMDB opens, found {exc}") from exc
     return environment
 
@@ -275,9 +283,12 @@ def _in_flight(job: _Job, runs: list[_Run]) -> Iterator[tuple[_Run, list[Finding
 
 def _check_run(job: _Job, run: _Run) -> list[Finding]:
     try:
-        if run.stop - run.start > 2 * READ_SIZE:  # one long value: in pieces, so that memory stays bounded
+        size = run.stop - run.start
+        if size > 2 * READ_SIZE:  # one long value: in pieces, so that memory stays bounded
+            _check_size(job.file, run.start, size)
             return _check_records(job, run, lambda offset, length: _pieces(job.file, offset, length))
-        held = job.file.read_array(run.start, run.stop - run.start).data
+        held = job.file.read_array(run.start, size).data
+        _check_size(job.file, run.start, size)
     except ReadError as exc:
         number = int(run.records[0])
         return [Finding("unreadable", number, job.index.keys[number], exc.reason)]
@@ -286,7 +297,18 @@ def _check_run(job: _Job, run: _Run) -> list[Finding]:
 
 def _pieces(file: DataFile, offset: int, length: int) -> Iterator[memoryview]:
     for done in range(0, length, READ_SIZE):
-        yield file.read_array(offset + done, min(READ_SIZE, length - done)).data
+        piece = file.read_array(offset + done, min(READ_SIZE, length - done)).data
+        _check_size(file, offset, length)
+        yield piece
+
+
+def _check_size(file: DataFile, offset: int, length: int) -> None:
+    """Raise ReadError if the file was cut short since it was opened: stock LMDB must not touch its map then."""
+    size = os.fstat(file.fileno()).st_size
+    if size < file.size:
+        raise ReadError(
+            file.path, offset, length, f"found the file cut short from {file.size} to {size} bytes meanwhile"
+        )
 
 
 def _check_records(job: _Job, run: _Run, read: Callable[[int, int], Iterator[memoryview]]) -> list[Finding]:

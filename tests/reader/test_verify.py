@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from lmdbio.errors import CorruptDatabaseError, FormatError, MissingIndexError, StaleIndexError
+from lmdbio.errors import CorruptDatabaseError, FormatError, LmdbioError, MissingIndexError, StaleIndexError
 from lmdbio.layout.file import DataFile
 from lmdbio.layout.fingerprint import take_fingerprint
 from lmdbio.layout.index import Index
@@ -197,6 +197,38 @@ def test_a_file_cut_short_is_refused_even_where_the_index_fits_it(
     monkeypatch.setattr(verify, "_open_stock", lambda path: pytest.fail("stock LMDB came near it"))
     with pytest.raises(CorruptDatabaseError):
         cross_check(folder)
+
+
+@pytest.mark.parametrize("sizes", [[20_000] * 10, [1_000_000, 20_000]])
+def test_once_a_file_is_cut_short_stock_lmdb_is_not_asked_any_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sizes: list[int]
+) -> None:
+    monkeypatch.setattr(verify, "READ_SIZE", 64 << 10)
+    folder = _make(tmp_path / "db", _some(sizes))
+    index = _index(folder)
+    data = folder / "data.mdb"
+    offsets, lengths = index.offsets.astype(np.int64), index.lengths
+    run = plan_runs(offsets, lengths, np.arange(len(sizes)))[0]
+    with DataFile(data) as file:
+        size = file.size
+        os.truncate(data, size - PAGE_SIZE)  # behind the run: what is left of it can be read
+        job = verify._Job(file, index, offsets, lengths, None, object())  # no method that could be called
+        (finding,) = verify._check_run(job, run)
+    assert (finding.difference, finding.number) == ("unreadable", 0)
+    assert finding.detail == f"found the file cut short from {size} to {size - PAGE_SIZE} bytes meanwhile"
+
+
+def test_a_database_that_is_open_with_stock_lmdb_here_is_not_called_corrupt(tmp_path: Path) -> None:
+    folder = _make(tmp_path / "db", _some([100] * 3))
+    _index(folder)
+    with lmdb.open(str(folder), readonly=True, lock=False):
+        with pytest.raises(
+            LmdbioError, match="found it open in this process already: close that environment"
+        ) as caught:
+            cross_check(folder)
+        assert not isinstance(caught.value, FormatError)
+        assert cross_check(folder, stock=False).n_findings == 0
+    assert cross_check(folder).n_findings == 0
 
 
 def test_without_an_index_there_is_nothing_to_check(tmp_path: Path) -> None:
