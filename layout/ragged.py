@@ -1,9 +1,14 @@
 """Ranges of different sizes laid end to end, of bytes and of numbers. Pure: no I/O."""
 
 from itertools import pairwise
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
+
+_WINDOW_SIZE: Final = 8192
+"""Ranges of equal size up to this many bytes are copied by one numpy call, which copies twice; larger ones one by one.
+"""
 
 
 def gather(buffer: NDArray[np.uint8], starts: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.uint8]:
@@ -33,7 +38,7 @@ def copy_ranges(
     source_starts: NDArray[np.int64],
     sizes: NDArray[np.int64],
 ) -> None:
-    """Copy many byte ranges from one array to another, one numpy call for each size that occurs.
+    """Copy many byte ranges from one array to another; small ones by one numpy call for each size that occurs.
 
     Parameters
     ----------
@@ -42,10 +47,17 @@ def copy_ranges(
     target_starts, source_starts, sizes
         One range each, int64, shape (n_ranges,); ranges of the target do not overlap.
     """
-    order = np.argsort(sizes, kind="stable")
+    large = np.flatnonzero(sizes > _WINDOW_SIZE)
+    read, write = source.data, target.data
+    for begin, place, size in zip(
+        source_starts[large].tolist(), target_starts[large].tolist(), sizes[large].tolist(), strict=True
+    ):
+        write[place : place + size] = read[begin : begin + size]
+    small = np.flatnonzero(sizes <= _WINDOW_SIZE) if len(large) else np.arange(len(sizes))
+    order = small[np.argsort(sizes[small], kind="stable")]
     cuts = np.flatnonzero(np.diff(sizes[order], prepend=-1, append=-1)).tolist()
-    for begin, end in pairwise(cuts):
-        group = order[begin:end]
+    for first, last in pairwise(cuts):
+        group = order[first:last]
         size = int(sizes[group[0]])
         if size:
             _windows(target, size)[target_starts[group]] = _windows(source, size)[source_starts[group]]

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmdbio.layout.index import Index
-from lmdbio.reader.gather import copy_ranges
+from lmdbio.layout.ragged import copy_ranges
 from lmdbio.reader.views import Views
 
 
@@ -93,7 +93,7 @@ class Batch:
         stride = int(starts[1] - starts[0]) if len(starts) > 1 else size
         if stride < size or bool((np.diff(starts) != stride).any()):
             packed = np.empty((len(lengths), size), np.uint8)
-            copy_ranges(buffer, starts, packed.reshape(-1), np.arange(len(lengths)) * size, lengths)
+            copy_ranges(packed.reshape(-1), np.arange(len(lengths)) * size, buffer, starts, lengths)
             return packed
         first = int(starts[0]) if len(starts) else 0
         return np.lib.stride_tricks.as_strided(buffer[first:], (len(lengths), size), (stride, 1))
@@ -117,7 +117,7 @@ class Batch:
         ends = np.cumsum(self.lengths)
         packed = np.empty(int(ends[-1]) if len(ends) else 0, np.uint8)
         places = ends - self.lengths
-        copy_ranges(self.buffer, self.offsets, packed, places, self.lengths)
+        copy_ranges(packed, places, self.buffer, self.offsets, self.lengths)
         return Batch(self._index, self.indices.copy(), packed, places, self.lengths.copy())
 
     def release(self) -> None:

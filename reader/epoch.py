@@ -8,9 +8,9 @@ import xxhash
 
 from lmdbio.errors import ChecksumError, ReadError
 from lmdbio.layout.index import Index
+from lmdbio.layout.ragged import copy_ranges
 from lmdbio.reader.batch import Batch
 from lmdbio.reader.fetch import RecordSource, find_unreadable
-from lmdbio.reader.gather import copy_ranges
 from lmdbio.reader.pool import BufferPool
 from lmdbio.reader.prefetch import Load, Prefetcher
 from lmdbio.reader.settings import Verify
@@ -177,7 +177,7 @@ class EpochReader(Iterator[Batch]):
         for load, taken in parts:
             assert load.buffer is not None
             slots = load.unit.slots[taken]
-            copy_ranges(load.buffer, load.unit.plan.record_places[taken], buffer, places[slots], lengths[slots])
+            copy_ranges(buffer, places[slots], load.buffer, load.unit.plan.record_places[taken], lengths[slots])
         return Batch(self._index, indices, buffer, places, lengths)
 
 

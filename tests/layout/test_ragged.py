@@ -52,3 +52,10 @@ def test_ranges_are_copied_and_nothing_else_is_touched(sizes: list[int], seed: i
     target = np.zeros(len(expected), np.uint8)
     copy_ranges(target, goals, source, starts, np.array(sizes, np.int64))
     assert target.tobytes() == bytes(expected)
+
+
+def test_large_ranges_are_copied_too() -> None:
+    source = np.arange(40_000, dtype=np.uint8)
+    target = np.zeros(30_007, np.uint8)
+    copy_ranges(target, np.array([15_000, 0, 30_000]), source, np.array([7, 20_000, 3]), np.array([15_000, 15_000, 7]))
+    assert target.tolist() == source[20_000:35_000].tolist() + source[7:15_007].tolist() + source[3:10].tolist()
