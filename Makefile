@@ -1,7 +1,7 @@
 # Each target does its own set-up: a virtual environment in .venv, the package, an MPI. Needed: Python 3.11+, gcc, make.
 PYTHON ?= python3
 BIN := .venv/bin
-CODE := convert layout reader lmdbio/*.py lmdbio/cli tests tools
+CODE := convert layout reader lmdbio/*.py lmdbio/cli tests tools examples
 
 .PHONY: test lint demo clean
 .DEFAULT_GOAL := test

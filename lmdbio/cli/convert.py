@@ -68,8 +68,12 @@ def convert(
     kind: Annotated[
         Kind, typer.Argument(metavar="KIND", parser=_parse_kind, help="imagenet or folder.", show_default=False)
     ],
-    src: Annotated[Path, typer.Argument(metavar="SRC", help="The data set's directory.", show_default=False)],
-    dst: Annotated[Path, typer.Argument(metavar="DST", help="The directory to make.", show_default=False)],
+    src: Annotated[
+        Path, typer.Argument(metavar="SRC", help="The data set's directory.", show_default=False, readable=False)
+    ],
+    dst: Annotated[
+        Path, typer.Argument(metavar="DST", help="The directory to make.", show_default=False, readable=False)
+    ],
     order: Annotated[
         Order,
         typer.Option(help="shuffle: seeded, of all records; stratified: each class spread evenly; source: as found."),

@@ -16,11 +16,16 @@ def _print_version(wanted: bool) -> None:
 
 
 Database: TypeAlias = Annotated[
-    Path, typer.Argument(metavar="DB", help="The database: its directory or its data file.", show_default=False)
+    Path,
+    typer.Argument(
+        metavar="DB", help="The database: its directory or its data file.", show_default=False, readable=False
+    ),
 ]
 IndexFile: TypeAlias = Annotated[
     Path | None,
-    typer.Option("--index", metavar="FILE", help="The index, where it does not lie beside the data file."),
+    typer.Option(
+        "--index", metavar="FILE", help="The index, where it does not lie beside the data file.", readable=False
+    ),
 ]
 Version: TypeAlias = Annotated[
     bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and end.")
