@@ -95,7 +95,7 @@ def test_a_unit_that_could_not_be_read_never_counts_as_whole(
     folder: Path, values: list[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = fetch.RecordFile.read_into
-    is_broken = [True]
+    is_broken = [False]  # the fingerprint is read before
     middle = os.stat(folder / "data.mdb").st_size // 2
 
     def read_into(self: fetch.RecordFile, offset: int, buffer: memoryview) -> None:
@@ -107,6 +107,7 @@ def test_a_unit_that_could_not_be_read_never_counts_as_whole(
     monkeypatch.setattr(fetch.RecordFile, "read_into", read_into)
     with ParallelReader(folder, batch_size=5, options=ReadOptions(coalesce=1)) as reader:
         n_errors = n_read = 0
+        is_broken[0] = True
         for attempt in _attempts(iter(reader)):
             if isinstance(attempt, Exception):
                 n_errors += 1
