@@ -71,6 +71,10 @@ def check_parent(path: str) -> None:
         With what to do.
     """
     parent = os.path.dirname(os.path.realpath(path))
+    if os.path.lexists(parent) and not os.path.isdir(parent):
+        raise TargetError(
+            f"{path}: expected its parent to be a directory, found the file {parent}: name another target"
+        )
     if not os.path.isdir(parent):
         raise TargetError(f"{path}: expected its parent directory, found none: mkdir -p {parent}")
     if not os.access(parent, os.W_OK | os.X_OK):

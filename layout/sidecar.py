@@ -8,6 +8,7 @@ header, the header as JSON, then the arrays' bytes end to end without gaps.
 import json
 import math
 import os
+import re
 import stat
 from contextlib import suppress
 from typing import Any, Final, TypeAlias
@@ -57,10 +58,17 @@ def write(path: str | os.PathLike[str], arrays: Arrays, text: str) -> None:
     except (OSError, SafetensorError) as exc:
         with suppress(OSError):
             os.unlink(temporary)
-        reason = exc.strerror if isinstance(exc, OSError) and exc.strerror else str(exc)
         raise TargetError(
-            f"{goal}: expected to write the index, found: {reason}: mend that, or name another place for it"
+            f"{goal}: cannot write the index: {_reason(exc)}: mend that, or name another place for it"
         ) from exc
+
+
+def _reason(error: OSError | SafetensorError) -> str:
+    """Return what the system said; the safetensors library wraps it in words of its own, and its number in brackets."""
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror.lower()
+    number = re.search(r"\(os error (\d+)\)", str(error))
+    return os.strerror(int(number[1])).lower() if number else str(error)
 
 
 def read(path: str | os.PathLike[str]) -> NDArray[np.uint8]:

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from lmdbio.convert.container import Container
+from lmdbio.convert.container import Container, check_parent
 from lmdbio.errors import TargetError
 
 
@@ -37,3 +37,9 @@ def test_a_file_is_no_container(tmp_path: Path) -> None:
     (tmp_path / "out").write_bytes(b"")
     with pytest.raises(TargetError, match="found a file"):
         Container(str(tmp_path / "out")).check()
+
+
+def test_a_parent_that_is_a_file_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(TargetError, match="expected its parent to be a directory, found the file"):
+        check_parent(str(tmp_path / "file" / "x.lmdb"))
