@@ -15,7 +15,7 @@ from lmdbio.layout.datum import value_lengths
 from lmdbio.layout.needs import page_needs
 from lmdbio.layout.pieces import pieces
 from lmdbio.layout.plan import DatabasePlan, plan_database
-from lmdbio.layout.regions import Goal
+from lmdbio.layout.region_plan import Goal
 
 PAGE_SIZE: Final = 4096
 """Bytes of a page of the databases that are made: that of LMDB on nearly every machine."""

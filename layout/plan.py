@@ -26,7 +26,7 @@ from lmdbio.layout.page import (
 )
 from lmdbio.layout.partition import Bounds, align_up, running_sum
 from lmdbio.layout.pieces import pieces
-from lmdbio.layout.regions import MAX_WASTE, Goal, Regions, cut_apart, cut_together, place
+from lmdbio.layout.region_plan import MAX_WASTE, Goal, Regions, cut_apart, cut_together, place
 
 SMALLEST_PAGE_SIZE: Final = 1024
 LEAVES_AT_A_TIME: Final = 1 << 11

@@ -19,10 +19,10 @@ from lmdbio.layout.meta import Meta, pack_metas
 from lmdbio.layout.page import N_METAS
 from lmdbio.layout.pieces import pieces
 from lmdbio.layout.plan import DatabasePlan, plan_database
-from lmdbio.layout.region import RegionWriter, Value
+from lmdbio.layout.region_writer import RegionWriter, Value
 from lmdbio.layout.sink import BufferPool, DirectSink, GatherSink, Sink
 from lmdbio.layout.target import BLOCK_SIZE, TargetFile
-from lmdbio.layout.trees import Trees, build_trees, drop_skipped, value_offsets, written_records
+from lmdbio.layout.tree_pages import Trees, build_trees, drop_skipped, value_offsets, written_records
 
 __all__ = ["DatabaseWriter", "Value", "WrittenDatabase", "write_database"]
 

@@ -7,7 +7,7 @@ import xxhash
 from lmdbio.errors import SourceError
 from lmdbio.layout.keys import Keys
 from lmdbio.layout.plan import plan_database
-from lmdbio.layout.region import RegionWriter, as_bytes
+from lmdbio.layout.region_writer import RegionWriter, as_bytes
 from lmdbio.layout.target import Part
 
 

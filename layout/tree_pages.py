@@ -15,7 +15,7 @@ from lmdbio.layout.partition import Bounds, running_sum
 from lmdbio.layout.pieces import pieces
 from lmdbio.layout.plan import LEAVES_AT_A_TIME, DatabasePlan
 from lmdbio.layout.ragged import copy_ranges
-from lmdbio.layout.region import pack_leaf_batch
+from lmdbio.layout.region_writer import pack_leaf_batch
 from lmdbio.layout.target import TargetFile
 
 

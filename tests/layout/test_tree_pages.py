@@ -4,7 +4,7 @@ import pytest
 from lmdbio.layout.keys import Keys
 from lmdbio.layout.page import NO_PAGE
 from lmdbio.layout.plan import DatabasePlan, plan_database
-from lmdbio.layout.trees import build_trees, kept_leaf_bounds, value_offsets, written_records
+from lmdbio.layout.tree_pages import build_trees, kept_leaf_bounds, value_offsets, written_records
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmdbio.layout.regions import Goal, cut_apart, cut_together, place
+from lmdbio.layout.region_plan import Goal, cut_apart, cut_together, place
 
 PAGE_SIZE = 4096
 
