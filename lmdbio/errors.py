@@ -9,7 +9,6 @@
     ├── StaleIndexError                      the index describes another state of the data file
     ├── MissingIndexError (FileNotFoundError)
     ├── MissingDatabaseError (FileNotFoundError)
-    ├── MissingExtraError (ImportError)      an optional package is needed
     ├── SourceError                          an input of a conversion is missing, unreadable or bad
     ├── TargetError (OSError)                an output exists, or cannot be written
     ├── ReadError (OSError)                  bytes of a record could not be read
@@ -47,10 +46,6 @@ class MissingIndexError(LmdbioError, FileNotFoundError):
 
 class MissingDatabaseError(LmdbioError, FileNotFoundError):
     """No database stands at the path given."""
-
-
-class MissingExtraError(LmdbioError, ImportError):
-    """An optional package is needed for what was asked; the message says what to install."""
 
 
 class SourceError(LmdbioError):
