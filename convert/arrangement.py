@@ -8,9 +8,9 @@ from lmdbio.convert.container import Container
 from lmdbio.convert.folder import FolderSource, class_folders, refuse_splits
 from lmdbio.convert.imagenet import find_splits, open_splits
 from lmdbio.convert.options import Options
-from lmdbio.convert.source import printable
 from lmdbio.convert.target import Target
 from lmdbio.errors import TargetError
+from lmdbio.layout.printable import printable
 
 
 @dataclass(frozen=True, slots=True)

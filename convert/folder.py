@@ -16,9 +16,10 @@ from typing import Final
 import numpy as np
 
 from lmdbio.convert.scan import NOT_AN_IMAGE, ClassFiles, Directory, is_image, list_directory, scan_class, sort_names
-from lmdbio.convert.source import NO_MORE, BadInput, Content, InputFault, Inputs, fault, printable, text
+from lmdbio.convert.source import NO_MORE, BadInput, Content, InputFault, Inputs, fault, text
 from lmdbio.errors import SourceError
 from lmdbio.layout.keys import Keys
+from lmdbio.layout.printable import printable
 
 _SPLITS: Final = frozenset((b"train", b"training", b"val", b"valid", b"validation", b"test"))
 _NO_CLASS: Final = "images outside of class folders"

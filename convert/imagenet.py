@@ -6,8 +6,8 @@ from typing import Final
 
 from lmdbio.convert.folder import FolderSource, class_folders, list_root
 from lmdbio.convert.scan import sort_names
-from lmdbio.convert.source import printable
 from lmdbio.errors import SourceError
+from lmdbio.layout.printable import printable
 
 SPLITS: Final = ("train", "val")
 _MEANT: Final = {"training": "train", "valid": "val", "validation": "val"}

@@ -7,12 +7,12 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from lmdbio.convert.source import printable
 from lmdbio.errors import SourceError
 from lmdbio.layout.key_order import key_order
 from lmdbio.layout.keys import Keys, take_keys
 from lmdbio.layout.page import MAX_KEY_SIZE
 from lmdbio.layout.pieces import pieces
+from lmdbio.layout.printable import printable
 from lmdbio.layout.ragged import copy_ranges
 
 MIN_DIGITS: Final = 8

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from lmdbio.layout.datum import MAX_DATUM_SIZE
 from lmdbio.layout.page import MAX_VALUE_SIZE
+from lmdbio.layout.region_plan import Goal
 
 KINDS: Final = ("imagenet", "folder")
 ORDERS: Final = ("shuffle", "stratified", "source")
@@ -12,6 +13,8 @@ VALUES: Final = ("datum", "raw")
 KEYS: Final = ("number", "path")
 ON_ERROR: Final = ("raise", "skip")
 
+PAGE_SIZE: Final = 4096
+"""Bytes of a page of the databases that are made: that of LMDB on nearly every machine."""
 DEFAULT_WORKERS: Final = 8
 """Threads that read. On two cores 8 were as fast as 2 with files in memory, and 4 times as fast with 5 ms a file."""
 _DATUM_OVERHEAD: Final = 64
@@ -60,11 +63,24 @@ class Options:
         at_least_one("align", self.align)
         if self.partition_size is not None and self.n_partitions is not None:
             raise ValueError("partition_size, n_partitions: expected one of the two, found both")
+        self.goal()  # what the planner would refuse is refused before a source is listed
 
     @property
     def max_input_size(self) -> int:
         """Bytes that an input may have at most to fit a value."""
         return MAX_DATUM_SIZE - _DATUM_OVERHEAD if self.value == "datum" else MAX_VALUE_SIZE
+
+    def goal(self) -> Goal:
+        """Return what partitions shall be like.
+
+        Raises
+        ------
+        ValueError
+            If no database could be laid out so.
+        """
+        return Goal.make(
+            page_size=PAGE_SIZE, align=self.align, partition_size=self.partition_size, n_partitions=self.n_partitions
+        )
 
     def description(self) -> dict[str, Any]:
         """Return how the database was made, for the sidecar: no path, time, host or number of workers."""

@@ -1,13 +1,12 @@
 """A source and options in, the whole plan of a database out: order, keys, sizes, pages. Pure: no I/O."""
 
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lmdbio.convert.naming import NumberedKeys, PathKeys
-from lmdbio.convert.options import Options
+from lmdbio.convert.options import PAGE_SIZE, Options
 from lmdbio.convert.order import shuffled, spread
 from lmdbio.convert.source import Inputs
 from lmdbio.convert.stratify import PageNeeds, cut_and_shuffle, interleaved, shuffled_within
@@ -15,10 +14,6 @@ from lmdbio.layout.datum import value_lengths
 from lmdbio.layout.needs import page_needs
 from lmdbio.layout.pieces import pieces
 from lmdbio.layout.plan import DatabasePlan, plan_database
-from lmdbio.layout.region_plan import Goal
-
-PAGE_SIZE: Final = 4096
-"""Bytes of a page of the databases that are made: that of LMDB on nearly every machine."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,9 +52,9 @@ def plan_conversion(inputs: Inputs, options: Options) -> ConversionPlan:
 def _plan_stratified(inputs: Inputs, numbers: NDArray[np.int64], options: Options) -> ConversionPlan:
     """Return the plan of interleaved inputs, shuffled within the partitions into which they are cut."""
     if options.key == "number" and options.n_partitions is None:
-        order, bounds = cut_and_shuffle(
-            _page_needs(inputs, numbers, options), partition_pages=_partition_pages(options), seed=options.seed
-        )
+        needs = _page_needs(inputs, numbers, options)
+        partition_pages = options.goal().partition_size // PAGE_SIZE
+        order, bounds = cut_and_shuffle(needs, partition_pages=partition_pages, seed=options.seed)
         return _plan(inputs, numbers[order], options, bounds=bounds)
     # Partitions of equal bytes, or of overflow pages alone: no shuffle within them changes their size.
     bounds = np.unique(_plan(inputs, numbers, options).database.region_records_bounds)
@@ -69,11 +64,6 @@ def _plan_stratified(inputs: Inputs, numbers: NDArray[np.int64], options: Option
 def _page_needs(inputs: Inputs, numbers: NDArray[np.int64], options: Options) -> PageNeeds:
     lengths = _value_lengths(inputs, numbers, options)
     return PageNeeds(*page_needs(NumberedKeys(inputs.paths, numbers), lengths, page_size=PAGE_SIZE), PAGE_SIZE)
-
-
-def _partition_pages(options: Options) -> int:
-    goal = Goal.make(page_size=PAGE_SIZE, align=options.align, partition_size=options.partition_size, n_partitions=None)
-    return goal.partition_size // PAGE_SIZE
 
 
 def _plan(

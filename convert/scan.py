@@ -11,9 +11,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from lmdbio.convert.source import BadInput, fault, printable, text
+from lmdbio.convert.source import BadInput, fault, text
 from lmdbio.errors import SourceError
 from lmdbio.layout.keys import Keys
+from lmdbio.layout.printable import printable
 
 EXTENSIONS: Final = (b".jpg", b".jpeg", b".png", b".ppm", b".bmp", b".pgm", b".tif", b".tiff", b".webp")
 """Endings of the files that are inputs, in lower case: torchvision's ``IMG_EXTENSIONS``."""

@@ -101,15 +101,3 @@ def fault(error: OSError) -> str:
     """Return the reason of a failed system call in a few words."""
     reason = error.strerror
     return f"cannot be read: {reason[:1].lower()}{reason[1:]}" if reason else f"cannot be read ({type(error).__name__})"
-
-
-def printable(path: bytes) -> str:
-    r"""Return a path for messages: one line, bytes that are no UTF-8 and control characters written as escapes.
-
-    >>> printable(b"caf\xc3\xa9/\xff\n.png")
-    'café/\\xff\\n.png'
-    """
-    text = path.decode("utf-8", "backslashreplace")
-    if text.isprintable():
-        return text
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text)

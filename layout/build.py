@@ -18,6 +18,7 @@ from lmdbio.layout.index import Index
 from lmdbio.layout.meta import read_meta
 from lmdbio.layout.partition_bounds import cut_partitions
 from lmdbio.layout.path import PathLike, resolve
+from lmdbio.layout.pieces import pieces
 from lmdbio.layout.sorted_keys import order_of_keys
 from lmdbio.layout.tree import walk
 
@@ -152,14 +153,14 @@ def _checksums(
 ) -> NDArray[np.uint64]:
     checksums = np.empty(len(records), np.uint64)
     records_done = bytes_done = 0
-    for start in range(0, len(records), PIECE):
-        offsets, lengths = index.extents(records[start : start + PIECE])
+    for piece in pieces(len(records), size=PIECE):
+        offsets, lengths = index.extents(records[piece])
         ends = np.cumsum(lengths)
         bytes_before = bytes_done
         for part in take_checksums(file, offsets, lengths):
             checksums[records_done : records_done + len(part)] = part
             records_done += len(part)
-            bytes_done = bytes_before + int(ends[records_done - start - 1])
+            bytes_done = bytes_before + int(ends[records_done - piece.start - 1])
             if progress is not None:
                 progress(records_done, bytes_done)
     return checksums

@@ -17,24 +17,34 @@ _MAX_GAP: Final = 1 << 18  # bytes read in vain between two values of one read
 _N_THREADS: Final = 4
 
 
-def plan_groups(offsets: NDArray[np.uint64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+def plan_groups(
+    offsets: NDArray[np.uint64] | NDArray[np.int64],
+    lengths: NDArray[np.int64],
+    *,
+    read_size: int,
+    gap: int,
+) -> NDArray[np.int64]:
     """Return the bounds of groups of values that are read together, int64, shape (n_groups + 1,). Pure.
 
-    Values of a group begin in one stretch of ``READ_SIZE`` bytes and are no larger than that, so the bytes of a group
+    Values of a group begin in one stretch of ``read_size`` bytes and are no larger than that, so the bytes of a group
     span less than twice as much; a larger value is a group of its own.
 
     Parameters
     ----------
     offsets, lengths
         First byte and bytes of each value in the order of reading, shape (n_values,).
+    read_size
+        Bytes of one read, about.
+    gap
+        Bytes read in vain between two values of a group, at most.
     """
     if len(offsets) == 0:
         return np.zeros(1, np.int64)
     starts = offsets.astype(np.int64)
-    stretches = starts // READ_SIZE
-    large = lengths > READ_SIZE
+    stretches = starts // read_size
+    large = lengths > read_size
     reached = np.maximum.accumulate(starts + lengths)
-    cuts = (np.diff(stretches) != 0) | large[1:] | large[:-1] | (starts[1:] - reached[:-1] > _MAX_GAP)
+    cuts = (np.diff(stretches) != 0) | large[1:] | large[:-1] | (starts[1:] - reached[:-1] > gap)
     return np.concatenate([np.zeros(1, np.int64), np.flatnonzero(cuts) + 1, np.full(1, len(offsets))])
 
 
@@ -55,7 +65,7 @@ def take_checksums(
     ReadError
         If bytes cannot be read.
     """
-    bounds = plan_groups(offsets, lengths).tolist()
+    bounds = plan_groups(offsets, lengths, read_size=READ_SIZE, gap=_MAX_GAP).tolist()
     buffers: SimpleQueue[NDArray[np.uint8]] = SimpleQueue()
     for _ in range(_N_THREADS):
         buffers.put(np.empty(2 * READ_SIZE, np.uint8))

@@ -155,18 +155,19 @@ class Index:
             If it is no index, or one of an unknown version, or says what cannot be.
         """
         comm = comm_or_single(comm)
-        held, path = None, ""
+        opened, held, path = None, None, ""
         with agreement(comm):
             if comm.Get_rank() == 0:
                 places = resolve(database, index)
                 path = str(places.index)
                 held = _read_sidecar(places, command=_command(database, index))
+                opened = cls.from_bytes(held, path=path)
                 if check:
-                    cls.from_bytes(held, path=path).check(database, index)
+                    opened.check(database, index)
         path = comm.bcast(path)
         held = broadcast_bytes(comm, held)
         with agreement(comm):
-            return cls.from_bytes(held, path=path)
+            return cls.from_bytes(held, path=path) if opened is None else opened
 
     def with_checksums(self, checksums: NDArray[np.uint64]) -> Self:
         """Return the same index with these checksums: XXH3-64 of each value, uint64, shape (n_records,)."""

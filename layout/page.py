@@ -19,29 +19,21 @@ MIN_PAGE_SIZE: Final = 512
 MAX_PAGE_SIZE: Final = 32768
 MAX_KEY_SIZE: Final = 511
 MAX_VALUE_SIZE: Final = (1 << 32) - 1
-MAX_DEPTH: Final = 32
 
 # Page flags
 P_BRANCH: Final = 0x01
 P_LEAF: Final = 0x02
 P_OVERFLOW: Final = 0x04
 P_META: Final = 0x08
-P_DIRTY: Final = 0x10
-P_LEAF2: Final = 0x20
-P_SUBPAGE: Final = 0x40
 
 # Node flags, in leaves
 F_BIGDATA: Final = 0x01
 F_SUBDATA: Final = 0x02
-F_DUPDATA: Final = 0x04
 
 # Database flags
 DB_REVERSEKEY: Final = 0x02
 DB_DUPSORT: Final = 0x04
 DB_INTEGERKEY: Final = 0x08
-DB_DUPFIXED: Final = 0x10
-DB_INTEGERDUP: Final = 0x20
-DB_REVERSEDUP: Final = 0x40
 
 PAGE_HEADER: Final = np.dtype([("pgno", "<u8"), ("pad", "<u2"), ("flags", "<u2"), ("lower", "<u2"), ("upper", "<u2")])
 """Header of every page; on the first page of an overflow extent ``lower`` and ``upper`` are one u32, the page count."""
@@ -78,8 +70,6 @@ META: Final = np.dtype(
 """A meta page from its start, 152 bytes; the rest of the page is unused by LMDB."""
 
 NODE_HEADER_SIZE: Final = 8
-LEAF_NODE: Final = np.dtype([("length", "<u4"), ("flags", "<u2"), ("key_size", "<u2")])
-"""Head of a leaf's node; the key and then the value, or the u64 page number of its overflow extent, follow."""
 PAGE_NUMBER_SIZE: Final = 8
 POINTER_SIZE: Final = 2
 

@@ -14,7 +14,7 @@ from lmdbio.layout.page import HEADER_SIZE, N_METAS, PAGE_NUMBER_SIZE, overflow_
 from lmdbio.layout.partition import Bounds, running_sum
 from lmdbio.layout.pieces import pieces
 from lmdbio.layout.plan import LEAVES_AT_A_TIME, DatabasePlan
-from lmdbio.layout.ragged import copy_ranges
+from lmdbio.layout.ragged import copy_ranges, ranges
 from lmdbio.layout.region_writer import pack_leaf_batch
 from lmdbio.layout.target import TargetFile
 
@@ -74,7 +74,7 @@ def build_trees(plan: DatabasePlan, written: NDArray[np.bool_]) -> Trees:
             root=branches.root,
         )
     skipped = np.flatnonzero(~written & ~plan.inline)
-    freed = _ranges(plan.value_pages[skipped], overflow_pages(plan.lengths[skipped], plan.page_size))
+    freed = ranges(plan.value_pages[skipped], overflow_pages(plan.lengths[skipped], plan.page_size))
     holes = [_holes(plan), freed, plan.leaf_pages[~held]]
     pages = np.zeros((0, plan.page_size), np.uint8) if branches is None else branches.pages
     free, list_pages = build_free_list(
@@ -107,13 +107,7 @@ def _holes(plan: DatabasePlan) -> NDArray[np.int64]:
     """Return the pages before and between regions."""
     begins = np.concatenate([np.array([N_METAS], np.int64), plan.region_pages + plan.region_sizes])
     ends = np.append(plan.region_pages, plan.end_page)
-    return _ranges(begins, ends - begins)
-
-
-def _ranges(starts: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the numbers of all half-open ranges end to end, int64, shape (sum of counts,)."""
-    before = running_sum(counts)
-    return np.arange(before[-1], dtype=np.int64) + np.repeat(starts - before[:-1], counts)
+    return ranges(begins, ends - begins)
 
 
 def drop_skipped(plan: DatabasePlan, written: NDArray[np.bool_], file: TargetFile) -> None:

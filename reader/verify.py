@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from lmdbio.comm import Comm, agreement, comm_or_single
 from lmdbio.errors import CorruptDatabaseError, LmdbioError, ReadError
+from lmdbio.layout.checksums import plan_groups
 from lmdbio.layout.file import DataFile
 from lmdbio.layout.index import Index
 from lmdbio.layout.keys import Keys
@@ -253,17 +254,12 @@ def plan_runs(offsets: NDArray[np.int64], lengths: NDArray[np.int64], records: N
     A run ends before a gap of more than 64 KiB, where the next record begins beyond a multiple of `READ_SIZE`, and
     around a value that is longer than that.
     """
-    if len(records) == 0:
-        return []
     order = records[np.argsort(offsets[records], kind="stable")]
-    start, length = offsets[order], lengths[order]
-    stop = start + length
-    long = length > READ_SIZE
-    cut = (start[1:] - stop[:-1] > _MAX_GAP) | (start[1:] // READ_SIZE != start[:-1] // READ_SIZE)
-    cut |= long[1:] | long[:-1]
-    bounds = np.concatenate(([0], np.flatnonzero(cut) + 1, [len(order)])).tolist()
+    starts, lengths = offsets[order], lengths[order]
+    stops = starts + lengths
+    bounds = plan_groups(starts, lengths, read_size=READ_SIZE, gap=_MAX_GAP).tolist()
     return [
-        _Run(int(start[first:last].min()), int(stop[first:last].max()), order[first:last])
+        _Run(int(starts[first:last].min()), int(stops[first:last].max()), order[first:last])
         for first, last in pairwise(bounds)
     ]
 

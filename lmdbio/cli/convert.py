@@ -165,14 +165,11 @@ def convert(
 
 def _check_usage(*, align: int | None, partition_size: int | None, n_partitions: int | None) -> None:
     """Refuse what no database could be laid out by, before the source is looked at."""
-    import numpy as np
+    from lmdbio.convert.options import PAGE_SIZE
+    from lmdbio.layout.region_plan import Goal
 
-    from lmdbio.layout.keys import Keys
-    from lmdbio.layout.plan import plan_database
-
-    nothing = Keys.from_list([]), np.empty(0, np.int64)
     try:
-        plan_database(*nothing, align=align, partition_size=partition_size, n_partitions=n_partitions)
+        Goal.make(page_size=PAGE_SIZE, align=align, partition_size=partition_size, n_partitions=n_partitions)
     except ValueError as exc:
         raise typer.BadParameter(str(exc)) from None
 

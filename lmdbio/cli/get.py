@@ -11,7 +11,7 @@ import typer
 
 from lmdbio.cli.failure import CommandError
 from lmdbio.cli.options import Database, IndexFile
-from lmdbio.cli.text import printable
+from lmdbio.layout.printable import printable
 
 if TYPE_CHECKING:
     from lmdbio.reader import Dataset, Record

@@ -11,7 +11,8 @@ from lmdbio.cli.launch import find_launch
 from lmdbio.cli.options import Database, IndexFile, Json, Quiet
 from lmdbio.cli.progress import Progress
 from lmdbio.cli.sizes import format_rate, format_size
-from lmdbio.cli.text import plural, print_json, print_line, print_table, printable
+from lmdbio.cli.text import plural, print_json, print_line, print_table
+from lmdbio.layout.printable import printable
 
 if TYPE_CHECKING:
     from lmdbio.comm import Comm

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from lmdbio.convert.job import Job
-from lmdbio.convert.options import Options
 from lmdbio.convert.planning import plan_conversion
 from lmdbio.convert.source import BadInput, Inputs
 from lmdbio.convert.target import Target
@@ -16,6 +15,7 @@ from lmdbio.convert.transfer import Progress, Transfer
 from lmdbio.layout.index import Index
 from lmdbio.layout.keys import Keys
 from lmdbio.layout.writer import DatabaseWriter
+from tests.convert.defaults import options
 
 MOST_BYTES_PER_RECORD = 150
 
@@ -53,16 +53,14 @@ def write_nothing(transfer: Transfer, writer: DatabaseWriter, *, workers: int) -
 
 def peak_bytes(path: Path, n_records: int, **changed: Any) -> int:
     """Return the most bytes held at a time, the inputs included."""
-    defaults = {"kind": "folder", "order": "shuffle", "seed": 0, "value": "datum", "key": "number", "checksum": True}
-    cuts = {"limit": None, "partition_size": None, "n_partitions": None, "align": None}
-    options = Options(**{**defaults, **cuts, **changed})
+    chosen = options(**changed)
     tracemalloc.start()
     try:
         source = ListedSource(n_records)
         tracemalloc.reset_peak()
         with Target(str(path), overwrite=False) as target:
-            job = Job(source, target, plan_conversion(source.inputs, options))  # type: ignore[arg-type]
-            job.run(options, skip=False, workers=1, progress=Progress(None))
+            job = Job(source, target, plan_conversion(source.inputs, chosen))  # type: ignore[arg-type]
+            job.run(chosen, skip=False, workers=1, progress=Progress(None))
             target.publish()
         return tracemalloc.get_traced_memory()[1]
     finally:

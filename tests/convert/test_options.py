@@ -2,20 +2,7 @@ from typing import Any
 
 import pytest
 
-from lmdbio.convert.options import Options
-
-DEFAULTS: dict[str, Any] = {
-    "kind": "folder",
-    "order": "shuffle",
-    "seed": 0,
-    "value": "datum",
-    "key": "number",
-    "checksum": True,
-    "limit": None,
-    "partition_size": None,
-    "n_partitions": None,
-    "align": None,
-}
+from tests.convert.defaults import options
 
 
 @pytest.mark.parametrize(
@@ -33,16 +20,16 @@ DEFAULTS: dict[str, Any] = {
 )
 def test_an_option_out_of_range_is_named(name: str, value: Any) -> None:
     with pytest.raises(ValueError, match=f"^{name}: expected .* found"):
-        Options(**{**DEFAULTS, name: value})
+        options(**{name: value})
 
 
 def test_partitions_are_cut_by_size_or_by_number() -> None:
     with pytest.raises(ValueError, match="partition_size, n_partitions: expected one of the two"):
-        Options(**{**DEFAULTS, "partition_size": 1 << 20, "n_partitions": 4})
+        options(partition_size=1 << 20, n_partitions=4)
 
 
 def test_the_description_names_what_shaped_the_database_and_no_more() -> None:
-    assert Options(**{**DEFAULTS, "limit": 5}).description() == {
+    assert options(limit=5).description() == {
         "kind": "folder",
         "order": "shuffle",
         "seed": 0,
@@ -53,5 +40,5 @@ def test_the_description_names_what_shaped_the_database_and_no_more() -> None:
 
 
 def test_a_datum_holds_less_than_a_raw_value() -> None:
-    assert Options(**DEFAULTS).max_input_size == (1 << 31) - 1 - 64
-    assert Options(**{**DEFAULTS, "value": "raw"}).max_input_size == (1 << 32) - 1
+    assert options().max_input_size == (1 << 31) - 1 - 64
+    assert options(value="raw").max_input_size == (1 << 32) - 1

@@ -1,5 +1,4 @@
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import pytest
@@ -7,28 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from lmdbio.convert.options import Options
 from lmdbio.convert.planning import ConversionPlan, plan_conversion
 from lmdbio.convert.source import Inputs
 from lmdbio.errors import SourceError
 from lmdbio.layout.datum import wrap
 from lmdbio.layout.keys import Keys
-
-
-def options(**changed: Any) -> Options:
-    defaults: dict[str, Any] = {
-        "kind": "folder",
-        "order": "shuffle",
-        "seed": 0,
-        "value": "datum",
-        "key": "number",
-        "checksum": True,
-        "limit": None,
-        "partition_size": None,
-        "n_partitions": None,
-        "align": None,
-    }
-    return Options(**{**defaults, **changed})
+from tests.convert.defaults import options
 
 
 def make_inputs(labels: NDArray[np.int64], sizes: NDArray[np.int64]) -> Inputs:

@@ -41,7 +41,7 @@ def test_checksums_are_those_of_the_bytes(tmp_path: Path, extents: list[tuple[in
 def test_a_group_spans_less_than_two_reads_or_is_one_value(extents: list[tuple[int, int]]) -> None:
     starts = np.array([offset for offset, _ in extents], np.int64)
     lengths = np.array([length for _, length in extents], np.int64)
-    bounds = plan_groups(starts.astype(np.uint64), lengths).tolist()
+    bounds = plan_groups(starts.astype(np.uint64), lengths, read_size=1000, gap=100).tolist()
     assert (bounds[0], bounds[-1]) == (0, len(extents))
     for begin, end in pairwise(bounds):
         span = int((starts + lengths)[begin:end].max()) - int(starts[begin:end].min())
@@ -51,7 +51,7 @@ def test_a_group_spans_less_than_two_reads_or_is_one_value(extents: list[tuple[i
 
 def test_near_values_are_read_together_and_far_ones_are_not() -> None:
     offsets = np.array([0, 100, 250, 600, 1100], np.uint64)
-    assert plan_groups(offsets, np.full(5, 90)).tolist() == [0, 3, 4, 5]
+    assert plan_groups(offsets, np.full(5, 90), read_size=1000, gap=100).tolist() == [0, 3, 4, 5]
 
 
 def test_an_extent_beyond_the_file_is_a_read_error(tmp_path: Path) -> None:
