@@ -1,0 +1,245 @@
+"""A testbed brought up and taken down: folders, then servers, then clients; and the other way round."""
+
+import contextlib
+import os
+import shutil
+import socket
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from tools.testbed import mounts, processes, state
+from tools.testbed.plan import Daemon, Plan
+from tools.testbed.processes import Process
+from tools.testbed.state import State, TestbedError
+
+DEFAULT_FOLDER: Final = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "lmdbio-testbed")
+"""Where a testbed lives unless told otherwise: on disk, for its bricks hold data sets."""
+
+_INSTALL: Final = "apt-get install glusterfs-server glusterfs-client fuse3"
+_SYSTEM_PATH: Final = "/usr/local/sbin:/usr/sbin:/sbin"
+_START_S: Final = 8.0
+_UNMOUNT_S: Final = 3.0
+_PATIENCE_S: Final = 2.0
+
+
+class Testbed:
+    """A distributed file system on this machine, up within the `with` block.
+
+    Parameters
+    ----------
+    bricks
+        How many servers there are; a file's stripes are spread over them.
+    nodes
+        How many clients, each with a mount and a cache of its own.
+    read_delay_us
+        What each read of a server costs at least, in microseconds.
+    error_rate
+        Share of the servers' reads, 0 to 1, that fail.
+    folder
+        Where it lives; there is one testbed in a folder at a time.
+    data
+        Where the bricks' files lie, if not in the folder.
+    keep_data
+        Leave the bricks' files behind, for another testbed of as many bricks.
+    """
+
+    __test__ = False  # pytest takes the name for a test's
+
+    def __init__(
+        self,
+        *,
+        bricks: int = 2,
+        nodes: int = 4,
+        read_delay_us: int = 1000,
+        error_rate: float = 0.0,
+        folder: str | os.PathLike[str] = DEFAULT_FOLDER,
+        data: str | os.PathLike[str] | None = None,
+        keep_data: bool = False,
+    ) -> None:
+        if bricks < 1 or nodes < 1:
+            raise ValueError(f"expected at least 1 brick and 1 node, found {bricks} and {nodes}")
+        if read_delay_us < 0:
+            raise ValueError(f"read_delay_us: expected 0 or more, found {read_delay_us}")
+        if not 0 <= error_rate <= 1:
+            raise ValueError(f"error_rate: expected a share from 0 to 1, found {error_rate}")
+        self._n_bricks = bricks
+        self._n_nodes = nodes
+        self._read_delay_us = read_delay_us
+        self._error_rate = error_rate
+        self._folder = Path(folder).resolve()
+        self._data = self._folder / "data" if data is None else Path(data).resolve()
+        self._keep_data = keep_data
+        self._mounts: list[Path] = []
+
+    @property
+    def mounts(self) -> list[Path]:
+        """Each node's mount, while the testbed is up."""
+        return list(self._mounts)
+
+    def mount_of(self, node: int) -> Path:
+        """Return the mount of a node; nodes beyond the last share the mounts in turn."""
+        return self._mounts[node % len(self._mounts)]
+
+    def up(self) -> None:
+        """Bring it up; return when every mount answers. Where that fails nothing is left of it.
+
+        Raises
+        ------
+        TestbedError
+            If there is one in the folder already, if something is missing, or if a daemon does not start.
+        """
+        server, client = _programs()
+        self._folder.mkdir(parents=True, exist_ok=True)
+        with state.locked(self._folder):
+            if (there := state.read(self._folder)) is not None:
+                raise TestbedError(_refusal(there))
+            plan = Plan(
+                folder=str(self._folder),
+                data=str(self._data),
+                data_is_new=_is_new(self._data, self._n_bricks),
+                ports=_free_ports(self._n_bricks),
+                n_nodes=self._n_nodes,
+                read_delay_us=self._read_delay_us,
+                error_rate=self._error_rate,
+                server=server,
+                client=client,
+            )
+            try:
+                _begin(plan)
+            except BaseException:
+                _undo(State(plan, {}), keep_data=not plan.data_is_new)
+                raise
+            self._mounts = plan.mounts
+
+    def down(self) -> None:
+        """Take it down."""
+        self._mounts = []
+        down(self._folder, keep_data=self._keep_data)
+
+    def __enter__(self) -> Self:
+        self.up()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.down()
+
+
+def down(folder: str | os.PathLike[str] = DEFAULT_FOLDER, *, keep_data: bool = False) -> bool:
+    """Take down what is up in a folder, whole or not; return if there was anything.
+
+    Raises
+    ------
+    TestbedError
+        If something does not go, or another is at work in the folder.
+    """
+    path = Path(folder).resolve()
+    if not path.is_dir():
+        return False
+    with state.locked(path):
+        there = state.read(path)
+        if there is not None:
+            _undo(there, keep_data=keep_data)
+        return there is not None
+
+
+def _programs() -> tuple[str, str]:
+    if os.geteuid():
+        raise TestbedError("expected to be run by root, who may mount; found another user")
+    if not Path("/dev/fuse").exists():
+        raise TestbedError("/dev/fuse: not found; load the kernel's module fuse, or give the device to this container")
+    path = os.pathsep.join((os.environ.get("PATH", os.defpath), _SYSTEM_PATH))
+    found = [shutil.which(name, path=path) for name in ("glusterfsd", "glusterfs")]
+    if None in found:
+        raise TestbedError(f"glusterfsd or glusterfs: not found; {_INSTALL}")
+    return found[0], found[1]
+
+
+def _refusal(there: State) -> str:
+    plan = there.plan
+    n_alive = len(_living(there))
+    return (
+        f"{plan.folder}: expected no testbed, found one with {n_alive} of {len(plan.daemons)} processes alive; "
+        f"end it with python -m tools.testbed down --folder {plan.folder}"
+    )
+
+
+def _is_new(data: Path, n_bricks: int) -> bool:
+    """Return if the bricks' folders are yet to be made; kept ones must be as many as there are to be bricks."""
+    kept = sorted(path.name for path in data.glob("brick*"))
+    wanted = [f"brick{brick}" for brick in range(n_bricks)]
+    if kept and kept != wanted:
+        raise TestbedError(f"{data}: expected no bricks, or {n_bricks} kept ones, found {', '.join(kept)}")
+    return not kept
+
+
+def _free_ports(n_ports: int) -> list[int]:
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(n_ports)]
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in sockets]
+
+
+def _begin(plan: Plan) -> None:
+    folder = Path(plan.folder)
+    state.write(folder, State(plan, {}))
+    for path in (folder / "daemons", *plan.brick_folders, *plan.mounts):
+        path.mkdir(parents=True, exist_ok=True)
+    running: dict[str, Process] = {}
+    for daemon in plan.daemons:
+        running[daemon.name] = _start(daemon)
+        state.write(folder, State(plan, running))
+    for daemon, mount in zip(plan.clients, plan.mounts, strict=True):
+        if not mounts.answers(mount, n_bricks=len(plan.ports), timeout_s=_START_S):
+            raise TestbedError(f"{mount}: expected an answer within {_START_S:g} s, found none{_complaint(daemon)}")
+
+
+def _start(daemon: Daemon) -> Process:
+    daemon.volume_file.write_text(daemon.volume)
+    if processes.launch(daemon.argv, timeout_s=_START_S) and (found := processes.find([daemon.argv])):
+        return found[0]
+    raise TestbedError(f"{daemon.name}: expected {daemon.argv[0]} to start, found that it ended{_complaint(daemon)}")
+
+
+def _complaint(daemon: Daemon) -> str:
+    """Return the first error in a daemon's log, if it has one."""
+    with contextlib.suppress(OSError):
+        for line in daemon.log.read_text(errors="replace").splitlines():
+            if "] E [" in line:
+                return f": {line.partition('] E [')[2].partition('] ')[2]}"
+    return ""
+
+
+def _living(there: State) -> list[Process]:
+    """Return the testbed's processes, those included that were started but not yet written down."""
+    known = {process for process in there.processes.values() if processes.is_alive(process)}
+    return sorted(known.union(processes.find(daemon.argv for daemon in there.plan.daemons)))
+
+
+def _undo(there: State, *, keep_data: bool) -> None:
+    plan = there.plan
+    for mount in plan.mounts:
+        mounts.unmount(mount, timeout_s=_UNMOUNT_S)
+    if left := processes.end(_living(there), patience_s=_PATIENCE_S):
+        raise TestbedError(f"{plan.folder}: expected all processes to end, found {[process.pid for process in left]}")
+    for mount in plan.mounts:
+        if not mounts.detach(mount, timeout_s=_UNMOUNT_S):
+            raise TestbedError(f"{mount}: expected to be unmounted, found that it is not")
+        with contextlib.suppress(FileNotFoundError):
+            mount.rmdir()
+    _remove_files(plan, keep_data=keep_data)
+
+
+def _remove_files(plan: Plan, *, keep_data: bool) -> None:
+    folder = Path(plan.folder)
+    if not keep_data:
+        for brick in plan.brick_folders:
+            shutil.rmtree(brick, ignore_errors=True)
+    shutil.rmtree(folder / "daemons", ignore_errors=True)
+    (folder / state.STATE_FILE).unlink(missing_ok=True)
+    for path in (folder / "mounts", Path(plan.data), folder):
+        with contextlib.suppress(OSError):  # what others put there keeps it
+            path.rmdir()
