@@ -1,11 +1,21 @@
 """One contestant a file; a contestant's name is its module's."""
 
 from importlib import import_module
+from pathlib import Path
 
 from tools.compare.contestant import Contestant
 
 
 def load(name: str) -> Contestant:
-    """Return the contestant of that name."""
+    """Return the contestant of that name, or one that lives elsewhere: ``package.module:OBJECT``."""
+    module, _, attribute = name.partition(":")
+    if attribute:
+        elsewhere: Contestant = getattr(import_module(module), attribute)
+        return elsewhere
     contestant: Contestant = import_module(f"{__name__}.{name}").CONTESTANT
     return contestant
+
+
+def all_names() -> list[str]:
+    """Return the names of all contestants, sorted."""
+    return sorted(path.stem for path in Path(__file__).parent.glob("*.py") if not path.stem.startswith("_"))
