@@ -1,11 +1,13 @@
 """The command: ``python -m tools.testbed up``, ``down`` and ``status``."""
 
 import argparse
+import json
 import re
+import signal
 import sys
 from typing import Final
 
-from tools.testbed import DEFAULT_FOLDER, Testbed, TestbedError, down
+from tools.testbed import DEFAULT_FOLDER, Testbed, TestbedError, down, status
 
 _UNITS_US: Final = {"us": 1, "ms": 1000, "s": 1_000_000}
 
@@ -23,7 +25,7 @@ def main() -> int:
     arguments = _parser().parse_args()
     try:
         return int(arguments.run(arguments))
-    except (TestbedError, ValueError) as exc:
+    except (TestbedError, ValueError, OSError) as exc:
         print(f"testbed: {exc}", file=sys.stderr)
         return 1
 
@@ -37,6 +39,7 @@ def _up(arguments: argparse.Namespace) -> int:
         folder=arguments.folder,
         data=arguments.data,
     )
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # so that what was begun is undone
     testbed.up()
     print(*testbed.mounts, sep="\n")
     return 0
@@ -46,6 +49,15 @@ def _down(arguments: argparse.Namespace) -> int:
     if not down(arguments.folder, keep_data=arguments.keep_data):
         print(f"testbed: nothing is up in {arguments.folder}", file=sys.stderr)
     return 0
+
+
+def _status(arguments: argparse.Namespace) -> int:
+    found = status(arguments.folder)
+    if arguments.json:
+        print(json.dumps(found.to_json() if found else None))
+    else:
+        print(found or f"{arguments.folder}: no testbed")
+    return 0 if found is not None and found.is_whole else 1
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -63,6 +75,9 @@ def _parser() -> argparse.ArgumentParser:
     end = commands.add_parser("down", parents=[folder], help="take it down")
     end.add_argument("--keep-data", action="store_true", help="leave the bricks' files for another testbed")
     end.set_defaults(run=_down)
+    tell = commands.add_parser("status", parents=[folder], help="say what is up; exit status 0 if it is whole")
+    tell.add_argument("--json", action="store_true", help="say it as JSON, null if there is no testbed")
+    tell.set_defaults(run=_status)
     return parser
 
 

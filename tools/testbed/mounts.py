@@ -5,6 +5,7 @@ import re
 import subprocess
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 _MOUNTINFO = Path("/proc/self/mountinfo")
@@ -15,20 +16,20 @@ def is_mounted(path: Path) -> bool:
     return str(path) in (_unescape(line.split()[4]) for line in _MOUNTINFO.read_text().splitlines())
 
 
-def answers(path: Path, *, n_bricks: int, timeout_s: float) -> bool:
-    """Return if the mount lists its files within the time, and says that it is connected to every brick."""
+def answers(paths: Sequence[Path], *, n_bricks: int, timeout_s: float) -> list[bool]:
+    """Return, for each mount, if within the time it lists its files and says that it is connected to every brick."""
     deadline = time.monotonic() + timeout_s
-    heard = threading.Event()
+    heard = [threading.Event() for _ in paths]
 
-    def ask() -> None:
-        while time.monotonic() < deadline:
-            if is_mounted(path) and _is_connected(path, n_bricks):
-                heard.set()
-                return
+    def ask(path: Path, event: threading.Event) -> None:
+        while not (is_mounted(path) and _is_connected(path, n_bricks)) and time.monotonic() < deadline:
             time.sleep(0.02)
+        if time.monotonic() < deadline:
+            event.set()
 
-    threading.Thread(target=ask, daemon=True).start()  # it may hang in the kernel until the client is gone
-    return heard.wait(timeout_s)
+    for path, event in zip(paths, heard, strict=True):
+        threading.Thread(target=ask, args=(path, event), daemon=True).start()  # it may hang until the client is gone
+    return [event.wait(max(0, deadline - time.monotonic())) for event in heard]
 
 
 def unmount(path: Path, *, timeout_s: float) -> bool:

@@ -22,7 +22,6 @@ class Daemon:
     volume: str
     """Text of the volume file."""
     log: Path
-    pid_file: Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +81,9 @@ class Plan:
         return [*self.bricks, *self.clients]
 
     def _daemon(self, name: str, program: str, volume: str, *more: str) -> Daemon:
-        volume_file, log, pid_file = (Path(self.folder, "daemons", f"{name}.{end}") for end in ("vol", "log", "pid"))
-        argv = [program, "-f", str(volume_file), "-l", str(log), "-p", str(pid_file), *more]
-        return Daemon(name, argv, volume_file, volume, log, pid_file)
+        volume_file, log = (Path(self.folder, "daemons", f"{name}.{end}") for end in ("vol", "log"))
+        argv = [program, "-f", str(volume_file), "-l", str(log), *more]
+        return Daemon(name, argv, volume_file, volume, log)
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan as what JSON can hold."""

@@ -38,14 +38,14 @@ def launch(argv: Sequence[str], *, timeout_s: float) -> bool:
     return done.returncode == 0
 
 
-def find(argvs: Iterable[Sequence[str]]) -> list[Process]:
-    """Return the living processes that were started by exactly one of these command lines."""
-    wanted = {b"".join(os.fsencode(word) + b"\0" for word in argv) for argv in argvs}
+def find(argv: Sequence[str]) -> list[Process]:
+    """Return the living processes that were started by exactly this command line."""
+    wanted = b"".join(os.fsencode(word) + b"\0" for word in argv)
     found = []
     for entry in _PROC.iterdir():
         if entry.name.isdecimal():
             with contextlib.suppress(OSError):  # it may end while we look
-                if (entry / "cmdline").read_bytes() in wanted and (process := identify(int(entry.name))):
+                if (entry / "cmdline").read_bytes() == wanted and (process := identify(int(entry.name))):
                     found.append(process)
     return found
 

@@ -10,7 +10,10 @@ from pathlib import Path
 from typing import Final
 
 from tools.testbed.plan import Plan
-from tools.testbed.processes import Process
+from tools.testbed.processes import Process, find, is_alive
+
+DEFAULT_FOLDER: Final = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "lmdbio-testbed")
+"""Where a testbed lives unless told otherwise: on disk, for its bricks hold data sets."""
 
 STATE_FILE: Final = "testbed.json"
 
@@ -63,6 +66,15 @@ def write(folder: Path, state: State) -> None:
     temporary.replace(folder / STATE_FILE)
 
 
+def living(there: State) -> dict[str, list[Process]]:
+    """Return the processes of each daemon, those included that were started but not yet written down."""
+    found = {daemon.name: set(find(daemon.argv)) for daemon in there.plan.daemons}
+    for name, process in there.processes.items():
+        if is_alive(process):
+            found[name].add(process)
+    return {name: sorted(those) for name, those in found.items()}
+
+
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """Keep every other `up` and `down` away from the folder.
@@ -74,9 +86,21 @@ def locked(folder: Path) -> Iterator[None]:
     """
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if not _lock(descriptor) or not _is_at(folder, descriptor):
+            raise TestbedError(f"{folder}: another up or down is at work here; try again when it is done")
         yield
-    except BlockingIOError as exc:
-        raise TestbedError(f"{folder}: another up or down is at work here; wait for it") from exc
     finally:
         os.close(descriptor)
+
+
+def _lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _is_at(folder: Path, descriptor: int) -> bool:
+    """Return if the locked folder is still the one of that name: a `down` removes it."""
+    return folder.exists() and os.path.samestat(os.fstat(descriptor), folder.stat())

@@ -1,6 +1,7 @@
 """A testbed brought up and taken down: folders, then servers, then clients; and the other way round."""
 
 import contextlib
+import itertools
 import os
 import shutil
 import socket
@@ -11,10 +12,7 @@ from typing import Final, Self
 from tools.testbed import mounts, processes, state
 from tools.testbed.plan import Daemon, Plan
 from tools.testbed.processes import Process
-from tools.testbed.state import State, TestbedError
-
-DEFAULT_FOLDER: Final = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "lmdbio-testbed")
-"""Where a testbed lives unless told otherwise: on disk, for its bricks hold data sets."""
+from tools.testbed.state import DEFAULT_FOLDER, State, TestbedError
 
 _INSTALL: Final = "apt-get install glusterfs-server glusterfs-client fuse3"
 _SYSTEM_PATH: Final = "/usr/local/sbin:/usr/sbin:/sbin"
@@ -78,8 +76,10 @@ class Testbed:
         return list(self._mounts)
 
     def mount_of(self, node: int) -> Path:
-        """Return the mount of a node; nodes beyond the last share the mounts in turn."""
-        return self._mounts[node % len(self._mounts)]
+        """Return the mount of a node, numbered from 0, while the testbed is up."""
+        if not 0 <= node < len(self._mounts):
+            raise ValueError(f"node: expected 0 or more and less than {len(self._mounts)}, found {node}")
+        return self._mounts[node]
 
     def up(self) -> None:
         """Bring it up; return when every mount answers. Where that fails nothing is left of it.
@@ -94,23 +94,24 @@ class Testbed:
         with state.locked(self._folder):
             if (there := state.read(self._folder)) is not None:
                 raise TestbedError(_refusal(there))
-            plan = Plan(
-                folder=str(self._folder),
-                data=str(self._data),
-                data_is_new=_is_new(self._data, self._n_bricks),
-                ports=_free_ports(self._n_bricks),
-                n_nodes=self._n_nodes,
-                read_delay_us=self._read_delay_us,
-                error_rate=self._error_rate,
-                server=server,
-                client=client,
-            )
             try:
-                _begin(plan)
+                self._mounts = _begin(self._plan(server, client))
             except BaseException:
-                _undo(State(plan, {}), keep_data=not plan.data_is_new)
+                _remove_if_empty(self._folder)
                 raise
-            self._mounts = plan.mounts
+
+    def _plan(self, server: str, client: str) -> Plan:
+        return Plan(
+            folder=str(self._folder),
+            data=str(self._data),
+            data_is_new=_is_new(self._data, self._n_bricks),
+            ports=_free_ports(self._n_bricks),
+            n_nodes=self._n_nodes,
+            read_delay_us=self._read_delay_us,
+            error_rate=self._error_rate,
+            server=server,
+            client=client,
+        )
 
     def down(self) -> None:
         """Take it down."""
@@ -159,7 +160,7 @@ def _programs() -> tuple[str, str]:
 
 def _refusal(there: State) -> str:
     plan = there.plan
-    n_alive = len(_living(there))
+    n_alive = sum(map(bool, state.living(there).values()))
     return (
         f"{plan.folder}: expected no testbed, found one with {n_alive} of {len(plan.daemons)} processes alive; "
         f"end it with python -m tools.testbed down --folder {plan.folder}"
@@ -183,23 +184,42 @@ def _free_ports(n_ports: int) -> list[int]:
         return [one.getsockname()[1] for one in sockets]
 
 
-def _begin(plan: Plan) -> None:
+def _begin(plan: Plan) -> list[Path]:
+    """Do what the plan says, whole or not at all; return the mounts."""
+    try:
+        _make_folders(plan)
+        _start_all(plan)
+        _await_answers(plan)
+    except BaseException:
+        _undo(State(plan, {}), keep_data=not plan.data_is_new)
+        raise
+    return plan.mounts
+
+
+def _make_folders(plan: Plan) -> None:
     folder = Path(plan.folder)
     state.write(folder, State(plan, {}))
     for path in (folder / "daemons", *plan.brick_folders, *plan.mounts):
         path.mkdir(parents=True, exist_ok=True)
+
+
+def _start_all(plan: Plan) -> None:
     running: dict[str, Process] = {}
     for daemon in plan.daemons:
         running[daemon.name] = _start(daemon)
-        state.write(folder, State(plan, running))
-    for daemon, mount in zip(plan.clients, plan.mounts, strict=True):
-        if not mounts.answers(mount, n_bricks=len(plan.ports), timeout_s=_START_S):
+        state.write(Path(plan.folder), State(plan, running))
+
+
+def _await_answers(plan: Plan) -> None:
+    answers = mounts.answers(plan.mounts, n_bricks=len(plan.ports), timeout_s=_START_S)
+    for daemon, mount, answer in zip(plan.clients, plan.mounts, answers, strict=True):
+        if not answer:
             raise TestbedError(f"{mount}: expected an answer within {_START_S:g} s, found none{_complaint(daemon)}")
 
 
 def _start(daemon: Daemon) -> Process:
     daemon.volume_file.write_text(daemon.volume)
-    if processes.launch(daemon.argv, timeout_s=_START_S) and (found := processes.find([daemon.argv])):
+    if processes.launch(daemon.argv, timeout_s=_START_S) and (found := processes.find(daemon.argv)):
         return found[0]
     raise TestbedError(f"{daemon.name}: expected {daemon.argv[0]} to start, found that it ended{_complaint(daemon)}")
 
@@ -213,33 +233,31 @@ def _complaint(daemon: Daemon) -> str:
     return ""
 
 
-def _living(there: State) -> list[Process]:
-    """Return the testbed's processes, those included that were started but not yet written down."""
-    known = {process for process in there.processes.values() if processes.is_alive(process)}
-    return sorted(known.union(processes.find(daemon.argv for daemon in there.plan.daemons)))
-
-
 def _undo(there: State, *, keep_data: bool) -> None:
     plan = there.plan
     for mount in plan.mounts:
         mounts.unmount(mount, timeout_s=_UNMOUNT_S)
-    if left := processes.end(_living(there), patience_s=_PATIENCE_S):
+    those = itertools.chain.from_iterable(state.living(there).values())
+    if left := processes.end(those, patience_s=_PATIENCE_S):
         raise TestbedError(f"{plan.folder}: expected all processes to end, found {[process.pid for process in left]}")
     for mount in plan.mounts:
         if not mounts.detach(mount, timeout_s=_UNMOUNT_S):
             raise TestbedError(f"{mount}: expected to be unmounted, found that it is not")
-        with contextlib.suppress(FileNotFoundError):
-            mount.rmdir()
     _remove_files(plan, keep_data=keep_data)
 
 
 def _remove_files(plan: Plan, *, keep_data: bool) -> None:
+    """Remove what is the testbed's, the state file last: until then another `down` can go on from here."""
     folder = Path(plan.folder)
-    if not keep_data:
-        for brick in plan.brick_folders:
-            shutil.rmtree(brick, ignore_errors=True)
-    shutil.rmtree(folder / "daemons", ignore_errors=True)
+    for path in (folder / "daemons", *([] if keep_data else plan.brick_folders)):
+        if path.exists():
+            shutil.rmtree(path)
+    for path in (*plan.mounts, folder / "mounts", Path(plan.data)):
+        _remove_if_empty(path)  # never more: a mount that came back must not lose its files
     (folder / state.STATE_FILE).unlink(missing_ok=True)
-    for path in (folder / "mounts", Path(plan.data), folder):
-        with contextlib.suppress(OSError):  # what others put there keeps it
-            path.rmdir()
+    _remove_if_empty(folder)
+
+
+def _remove_if_empty(path: Path) -> None:
+    with contextlib.suppress(OSError):
+        path.rmdir()
