@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from lmdbio.errors import ReadError
 from lmdbio.layout.index import Index
 from lmdbio.layout.path import PathLike, resolve
-from lmdbio.reader.fetch import RecordFile, end_of_task, find_unreadable, read_all, read_cached, reads_of
+from lmdbio.reader.direct import open_records
+from lmdbio.reader.fetch import end_of_task, find_unreadable, read_all, read_cached, reads_of
 from lmdbio.reader.opening import check_state, open_index
 from lmdbio.reader.options import ReadOptions
 from lmdbio.reader.plan import ReadPlan, plan_reads
@@ -61,7 +62,7 @@ class Dataset:
         self._index_path = None if index is None else os.path.abspath(index)
         self._options = options or ReadOptions()
         self.index, self._has_sidecar = open_index(database, index)
-        self._opened: _Opened | None = _Opened(self._path, self.index, self._options.depth)
+        self._opened: _Opened | None = _Opened(self._path, self.index, self._options)
 
     def __len__(self) -> int:
         return len(self.index)
@@ -112,7 +113,13 @@ class Dataset:
 
         with self._open() as opened:
             check_extents(offsets, lengths, size=opened.file.size, path=self._path, key_of=key_of)
-            plan = plan_reads(offsets, lengths, gap=self._options.gap, read_size=self._options.read_size)
+            plan = plan_reads(
+                offsets,
+                lengths,
+                gap=self._options.gap,
+                read_size=self._options.read_size,
+                align=opened.file.align,
+            )
             try:
                 buffer = opened.read(plan)
             except ReadError as exc:
@@ -152,7 +159,7 @@ class Dataset:
         self._options = state["options"]
         self._has_sidecar = state["index"] is None
         self.index = Index.open(self._path, self._index_path) if self._has_sidecar else state["index"]
-        self._opened = _Opened(self._path, self.index, self._options.depth)
+        self._opened = _Opened(self._path, self.index, self._options)
 
     def _number(self, record: int | bytes) -> int:
         if isinstance(record, bytes):
@@ -178,7 +185,7 @@ class Dataset:
             raise ValueError(f"{self._path}: expected an open data set, found it closed")
         if opened.pid != os.getpid():
             # After a fork: the threads are not here, locks may be held for ever, the descriptor is the parent's.
-            opened = self._opened = _Opened(self._path, self.index, self._options.depth)
+            opened = self._opened = _Opened(self._path, self.index, self._options)
         return opened
 
     def _records(self, numbers: NDArray[np.int64], plan: ReadPlan, buffer: memoryview) -> list[Record]:
@@ -199,12 +206,12 @@ class _Opened:
     A context manager of one fetch, of which there may be many at once: closing waits for the last to leave.
     """
 
-    def __init__(self, path: str, index: Index, depth: int) -> None:
+    def __init__(self, path: str, index: Index, options: ReadOptions) -> None:
         self.pid = os.getpid()
-        self.file = RecordFile(path)
+        self.file = open_records(path, direct=options.direct, in_order=False)
         check_state(index, self.file)
         self._pool = BufferPool(keep=_KEEP)
-        self._depth = depth
+        self._depth = options.depth
         self._lock = Lock()
         self._executor: ThreadPoolExecutor | None = None
         self._n_fetches = 0

@@ -59,6 +59,11 @@ class RecordFile(DataFile):
         if not in_order and hasattr(os, "posix_fadvise"):
             os.posix_fadvise(self.fileno(), 0, 0, os.POSIX_FADV_RANDOM)
 
+    @property
+    def align(self) -> int:
+        """What offset, length and place of reads should be multiples of; 1: nothing."""
+        return 1
+
     def __del__(self) -> None:
         if hasattr(self, "_fd"):
             self.close()

@@ -1,8 +1,10 @@
 """The knobs of reading that few need: how much is read at once, how far apart, how many reads in flight."""
 
-from dataclasses import dataclass, fields
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
 
+Direct: TypeAlias = bool | Literal["auto"]
+"""Whether reads go past the page cache; ``"auto"``: where that pays."""
 _MOST_BYTES: Final = 1 << 40
 _RANGES: Final = {
     "depth": (1, 1024),
@@ -30,10 +32,19 @@ class ReadOptions:
     """Bytes of one read at most, at least a page of 4096; longer ranges are cut at multiples of it in the file."""
     coalesce: int = 4 << 20
     """Bytes of whole steps that are planned and read together, about, so that small batches still make large reads."""
+    direct: Direct = "auto"
+    """Whether positioned reads go past the page cache (``O_DIRECT``) into aligned buffers. ``"auto"``: if the file
+    system is one of a network, or FUSE, and the data file is larger than half the memory that this process may use
+    (what the machine has available, or a limit of its control group where that is less) when it is opened. There
+    direct reads are faster, since the kernel reads ahead in small pieces; but what fits in memory is read from there in
+    later epochs if it was read through the page cache. Ranks of a node share the memory, so it counts once, not for
+    each. Where direct reads are refused, all goes through the page cache, which the log says once; and so does what is
+    there already, where the kernel tells."""
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
-            least, most = _RANGES[field.name]
+        for name, (least, most) in _RANGES.items():
+            value = getattr(self, name)
             if not isinstance(value, int) or not least <= value <= most:
-                raise ValueError(f"{field.name}: expected an integer from {least} to {most}, found {value!r}")
+                raise ValueError(f"{name}: expected an integer from {least} to {most}, found {value!r}")
+        if not isinstance(self.direct, bool) and self.direct != "auto":
+            raise ValueError(f"direct: expected True, False or 'auto', found {self.direct!r}")

@@ -11,6 +11,7 @@ import numpy as np
 from lmdbio.comm import Comm, abort, agreement, comm_or_single
 from lmdbio.errors import LmdbioError
 from lmdbio.layout.path import PathLike, resolve
+from lmdbio.reader.direct import open_records
 from lmdbio.reader.epoch import EpochReader
 from lmdbio.reader.fetch import RecordFile
 from lmdbio.reader.opening import check_states, open_index
@@ -129,8 +130,10 @@ class ParallelReader:
         self._has_spare_core = has_spare_core(n_local_ranks if has_comm else self.world_size)
         self.index, _ = open_index(database, index, comm=self._comm)
         with agreement(self._comm):
-            self._file = RecordFile(
-                resolve(database).data, in_order=order == "sequential" and has_comm and n_nodes == 1
+            self._file = open_records(
+                resolve(database).data,
+                direct=self._options.direct,
+                in_order=order == "sequential" and has_comm and n_nodes == 1,
             )
         check_states(self.index, self._file, self._comm)
         with agreement(self._comm):
@@ -242,6 +245,8 @@ class ParallelReader:
 
     def _read_epoch(self, file: RecordFile) -> EpochReader:
         options = self._options
+        # alone, a record brings what stands around it up to multiples of the alignment
+        is_scattered = self._settings.order != "sequential"
         planner = UnitPlanner(
             self.index,
             self._sequence(self.epoch),
@@ -252,7 +257,8 @@ class ParallelReader:
             file_size=file.size,
             path=file.path,
             options=options,
-            record_size=self._record_size,
+            align=file.align,
+            record_size=self._record_size + (file.align - 1 if is_scattered else 0),
             group_span=self._group_span,
         )
         unit_size = max(options.coalesce, self._settings.batch_size * self._record_size)

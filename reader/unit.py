@@ -68,8 +68,10 @@ class UnitPlanner:
         Of the data file: an extent beyond its end is an error that names the record.
     options
         How reads are merged.
+    align
+        What reads must be multiples of; 1: nothing.
     record_size
-        Bytes of a value on average.
+        Bytes that a value takes in a buffer, on average.
     group_span
         The most elements that one group of a stream has, in block order; None otherwise.
     """
@@ -86,6 +88,7 @@ class UnitPlanner:
         file_size: int,
         path: str,
         options: ReadOptions,
+        align: int,
         record_size: int,
         group_span: int | None,
     ) -> None:
@@ -98,6 +101,7 @@ class UnitPlanner:
         self._file_size = file_size
         self._path = path
         self._options = options
+        self._align = align
         self._record_size = max(1, record_size)
         self._group_span = group_span
         self._has_waits = False
@@ -130,6 +134,7 @@ class UnitPlanner:
                 scan.bounds[cuts],
                 gap=self._options.gap,
                 read_size=self._options.read_size,
+                align=self._align,
             )
             for (first, end), plan in zip(pairwise(cuts), plans, strict=True):
                 bounds = scan.bounds[first : end + 1]
@@ -206,7 +211,7 @@ class UnitPlanner:
         bounds = np.searchsorted(steps, np.arange(first, int(steps[-1]) + 2)).astype(np.int64)
         records = np.concatenate(group.records)
         offsets, lengths = self._extents(records)
-        plan = plan_reads(offsets, lengths, gap=self._options.gap, read_size=self._options.read_size)
+        plan = plan_reads(offsets, lengths, gap=self._options.gap, read_size=self._options.read_size, align=self._align)
         return self._unit(first, bounds, np.concatenate(group.slots), records, offsets, plan)
 
     def _unit(
@@ -220,7 +225,7 @@ class UnitPlanner:
     ) -> Unit:
         """Return the unit; where it holds a padded step's elements, which repeat others, each gets its own bytes."""
         if first_step + len(bounds) > self._steps.n_steps:
-            plan = part_repeats(plan, records, offsets)
+            plan = part_repeats(plan, records, offsets, align=self._align)
         return Unit(first_step, bounds, slots, records, offsets, plan)
 
     def _extents(self, records: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from lmdbio.errors import ReadError, StaleIndexError
 from lmdbio.layout.writer import write_database
 from lmdbio.reader import Dataset, ReadOptions
-from lmdbio.reader import dataset as dataset_module
+from lmdbio.reader.fetch import RecordFile
 from tests.reader.made import make_datum_database, stock_values
 
 SIZES = [0, 1, 100, 3000, 5000, 20_000, 150_000, 7] * 12
@@ -68,7 +68,7 @@ def test_many_records_come_in_the_order_asked(
 def test_what_waits_is_read_by_threads_and_is_the_same(
     folder: Path, values: list[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dataset_module.RecordFile, "read_cached", lambda self, offset, buffer: 0)
+    monkeypatch.setattr(RecordFile, "read_cached", lambda self, offset, buffer: 0)
     with Dataset(folder, options=ReadOptions(gap=0, read_size=4096, depth=3)) as data:
         assert [bytes(record.value) for record in data.fetch(range(N))] == values
         assert data._opened._executor is not None
@@ -77,9 +77,9 @@ def test_what_waits_is_read_by_threads_and_is_the_same(
 
 def test_records_read_together_are_read_with_few_reads(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     reads = []
-    whole = dataset_module.RecordFile.read_into
-    monkeypatch.setattr(dataset_module.RecordFile, "read_cached", lambda self, offset, buffer: 0)
-    monkeypatch.setattr(dataset_module.RecordFile, "read_into", lambda *args: reads.append(1) or whole(*args))
+    whole = RecordFile.read_into
+    monkeypatch.setattr(RecordFile, "read_cached", lambda self, offset, buffer: 0)
+    monkeypatch.setattr(RecordFile, "read_into", lambda *args: reads.append(1) or whole(*args))
     with Dataset(folder) as data:
         reads.clear()
         data.fetch(range(24, 0, -1))
@@ -201,16 +201,16 @@ def test_a_forked_child_does_not_read_another_file_than_was_indexed(
 def test_closing_lets_fetches_of_other_threads_finish_and_refuses_later_ones(
     folder: Path, values: list[bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = dataset_module.RecordFile.read_into
+    whole = RecordFile.read_into
     is_reading, may_go_on = threading.Event(), threading.Event()
 
-    def read_into(self: dataset_module.RecordFile, offset: int, buffer: memoryview) -> None:
+    def read_into(self: RecordFile, offset: int, buffer: memoryview) -> None:
         is_reading.set()
         may_go_on.wait(10)
         whole(self, offset, buffer)
 
-    monkeypatch.setattr(dataset_module.RecordFile, "read_cached", lambda self, offset, buffer: 0)
-    monkeypatch.setattr(dataset_module.RecordFile, "read_into", read_into)
+    monkeypatch.setattr(RecordFile, "read_cached", lambda self, offset, buffer: 0)
+    monkeypatch.setattr(RecordFile, "read_into", read_into)
     (tmp_path / "junk").write_bytes(b"J" * (4 << 20))
     for asked in ([5], range(N)):
         may_go_on.set()
@@ -252,7 +252,7 @@ _INHERITED: list[Dataset] = []
 def test_a_forked_child_opens_the_file_for_itself_even_if_a_lock_was_held(
     folder: Path, values: list[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dataset_module.RecordFile, "read_cached", lambda self, offset, buffer: 0)
+    monkeypatch.setattr(RecordFile, "read_cached", lambda self, offset, buffer: 0)
     with Dataset(folder, options=ReadOptions(gap=0, read_size=4096)) as data:
         data.fetch(range(N))
         _INHERITED[:] = [data]

@@ -44,7 +44,7 @@ def test_a_file_system_that_cannot_tell_is_asked_once(file: RecordFile, monkeypa
 def test_short_reads_are_completed(file: RecordFile, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = os.preadv
     monkeypatch.setattr(os, "preadv", lambda fd, views, offset, *flags: whole(fd, [views[0][:777]], offset))
-    plan = plan_reads(np.array([5, 9000]), np.array([8000, 3000]), gap=0, read_size=4096)
+    plan = plan_reads(np.array([5, 9000]), np.array([8000, 3000]), gap=0, read_size=4096, align=1)
     buffer = bytearray(plan.size)
     read_all(file, reads_of(plan), memoryview(buffer), on_miss=lambda: None)
     assert buffer == CONTENT[5:8005] + CONTENT[9000:12_000]

@@ -28,3 +28,10 @@ def test_the_defaults_stand() -> None:
 def test_an_option_out_of_range_is_named(name: str, value: object) -> None:
     with pytest.raises(ValueError, match=f"{name}: expected an integer from"):
         ReadOptions(**{name: value})
+
+
+@pytest.mark.parametrize("value", [0, 1, None, "yes", "True"])
+def test_direct_is_yes_no_or_auto(value: object) -> None:
+    with pytest.raises(ValueError, match="direct: expected True, False or 'auto', found"):
+        ReadOptions(direct=value)
+    assert [ReadOptions(direct=value).direct for value in (True, False, "auto")] == [True, False, "auto"]

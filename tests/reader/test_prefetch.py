@@ -28,7 +28,7 @@ N_UNITS = len(CONTENT) // SIZE
 
 def make_unit(step: int, offset: int, length: int, *, read_size: int = 1 << 14) -> Unit:
     offsets, lengths = np.array([offset]), np.array([length])
-    plan = plan_reads(offsets, lengths, gap=0, read_size=read_size)
+    plan = plan_reads(offsets, lengths, gap=0, read_size=read_size, align=1)
     return Unit(step, np.array([0, 1]), np.zeros(1, np.int64), np.array([step]), offsets, plan)
 
 

@@ -34,6 +34,7 @@ def plan(
     streams: int,
     drop_last: bool,
     n_cached: int = 0,
+    align: int = 1,
 ) -> tuple[list[Unit], Sequence, Steps]:
     bounds = index.partitions
     sequence = Sequence(N, index.layout_order, bounds, order=order, seed=3, epoch=1, streams=streams, shuffle_window=2)
@@ -48,6 +49,7 @@ def plan(
         file_size=1 << 30,
         path="a.mdb",
         options=ReadOptions(coalesce=100_000),
+        align=align,
         record_size=4500,
         group_span=2 * int(np.diff(bounds).max()) if order == "block" else None,
     )
@@ -69,6 +71,7 @@ def plan(
     st.booleans(),
     st.sampled_from([64, 500, 1 << 14]),
     st.integers(0, 9),
+    st.sampled_from([1, 512, 4096]),
     st.data(),
 )
 def test_units_hold_every_element_of_every_step_once(
@@ -80,6 +83,7 @@ def test_units_hold_every_element_of_every_step_once(
     drop_last: bool,
     scan: int,
     n_cached: int,
+    align: int,
     data,
 ) -> None:
     rank = data.draw(st.integers(0, world_size - 1))
@@ -94,6 +98,7 @@ def test_units_hold_every_element_of_every_step_once(
             streams=streams,
             drop_last=drop_last,
             n_cached=n_cached,
+            align=align,
         )
     needs = [unit.first_step for unit in units]
     assert needs == sorted(needs)
@@ -107,6 +112,8 @@ def test_units_hold_every_element_of_every_step_once(
             assert slots == sorted(slots)
             assert not held[step].keys() & set(slots)
             held[step].update(zip(slots, unit.records[taken].tolist(), strict=True))
+        for numbers in (unit.plan.offsets, unit.plan.lengths, unit.plan.places):
+            assert not (numbers % align).any()
         assert unit.offsets.tolist() == index.offsets[unit.records].tolist()
         has_bytes = unit.plan.record_lengths > 0  # each element that has any has its own
         starts = unit.plan.record_places[has_bytes]

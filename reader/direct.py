@@ -1,0 +1,170 @@
+"""Reading past the page cache: O_DIRECT where the file system takes it, and the rule that says where it pays."""
+
+import errno
+import logging
+import mmap
+import os
+from threading import Lock
+from typing import Final
+
+from lmdbio.errors import ReadError
+from lmdbio.layout.path import PathLike
+from lmdbio.reader.fetch import RecordFile
+from lmdbio.reader.file_state import direct_align, is_cached, memory_address, network_file_system
+from lmdbio.reader.memory import available_memory
+from lmdbio.reader.options import Direct
+
+_O_DIRECT: Final[int] = getattr(os, "O_DIRECT", 0)
+_REFUSALS: Final = {errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS}
+_log = logging.getLogger("lmdbio.reader")
+
+
+class DirectFile(RecordFile):
+    """A data file that is read past the page cache, by a second descriptor, as long as the system takes that.
+
+    Reads must be multiples of ``align``: offset, length, and address of the buffer. They may reach beyond the end of
+    the file: what lies there counts as filled. Other reads, and all once the system has refused one, go through the
+    page cache; so do those whose bytes are there already, where the kernel tells.
+
+    Parameters
+    ----------
+    path, in_order
+        See :class:`lmdbio.reader.fetch.RecordFile`; ``in_order`` concerns what goes through the page cache.
+    """
+
+    _direct_fd = -1
+    _direct_align = 1
+    _is_direct = False
+
+    def __init__(self, path: PathLike, *, in_order: bool) -> None:
+        super().__init__(path, in_order=in_order)
+        self._lock = Lock()
+        self._tells_cached = True
+        self._is_direct = True
+        try:
+            self._open_direct()
+        except OSError as exc:
+            self._refuse(exc.strerror or str(exc))
+
+    @property
+    def align(self) -> int:
+        """What offset, length and place of reads to come should be multiples of; 1 once direct reads are refused."""
+        return self._direct_align if self._is_direct else 1
+
+    def read_cached(self, offset: int, buffer: memoryview) -> int | None:
+        """Fill the buffer if all of its bytes are in the page cache, and return the bytes filled: all or none."""
+        if not self._is_direct:
+            return self._read_cached_within(offset, buffer)
+        inside = self._within(offset, buffer)
+        if not (self._tells_cached and inside.nbytes):
+            return 0
+        was_cached = is_cached(self.fileno(), offset, inside.nbytes)
+        self._tells_cached = was_cached is not None
+        if not was_cached:
+            return 0
+        done = super().read_cached(offset, inside)
+        if done is None:  # it is there, but this file system cannot promise not to wait
+            try:
+                super().read_into(offset, inside)
+            except ReadError:
+                return 0  # the read that waits will say what is wrong
+            done = inside.nbytes
+        return buffer.nbytes if done == inside.nbytes else 0
+
+    def read_into(self, offset: int, buffer: memoryview) -> None:
+        """Fill the buffer as far as the file reached when it was opened, or raise ReadError."""
+        inside = self._within(offset, buffer)
+        done = self._read_direct(offset, buffer, inside.nbytes) if self._takes(offset, buffer) else 0
+        if done < inside.nbytes:
+            super().read_into(offset + done, inside[done:])
+
+    def close(self) -> None:
+        """Close both descriptors; a second call does nothing."""
+        super().close()
+        fd, self._direct_fd = self._direct_fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+    def _open_direct(self) -> None:
+        align = direct_align(self.fileno())
+        if not (_O_DIRECT and align):
+            raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
+        self._direct_fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | _O_DIRECT)
+        if not os.path.samestat(os.fstat(self._direct_fd), os.fstat(self.fileno())):
+            raise OSError(errno.ESTALE, "the file was replaced meanwhile")
+        os.set_blocking(self._direct_fd, True)
+        self._direct_align = align
+
+    def _takes(self, offset: int, buffer: memoryview) -> bool:
+        """Return whether the system may be asked to read this directly."""
+        if not self._is_direct or not buffer.nbytes or (offset | buffer.nbytes) % self._direct_align:
+            return False
+        return memory_address(buffer) % min(self._direct_align, mmap.PAGESIZE) == 0
+
+    def _read_direct(self, offset: int, buffer: memoryview, size: int) -> int:
+        """Return the bytes filled: at least ``size``, or as many as came before it could not go on so."""
+        done = 0
+        while done < size and done % self._direct_align == 0:
+            try:
+                count = os.preadv(self._direct_fd, [buffer[done:]], offset + done)
+            except OSError as exc:
+                if exc.errno in _REFUSALS:
+                    self._refuse(exc.strerror or str(exc))
+                    return done
+                name = errno.errorcode.get(exc.errno or 0, "error")
+                raise ReadError(self.path, offset, size, f"{name}: {exc.strerror}") from exc
+            if count == 0:
+                return done
+            done += count
+        return done
+
+    def _refuse(self, reason: str) -> None:
+        """Read through the page cache from now on, and say so once."""
+        with self._lock:
+            is_first, self._is_direct = self._is_direct, False
+        if is_first:
+            _log.warning("%s: direct reads are refused (%s): reading through the page cache", self.path, reason)
+
+    def _within(self, offset: int, buffer: memoryview) -> memoryview:
+        """Return the part of the buffer that the file's bytes fill; all of it where that is none."""
+        size = self.size - offset
+        return buffer[:size] if 0 < size < buffer.nbytes else buffer
+
+    def _read_cached_within(self, offset: int, buffer: memoryview) -> int | None:
+        inside = self._within(offset, buffer)
+        done = super().read_cached(offset, inside)
+        return buffer.nbytes if done == inside.nbytes else done
+
+
+def pays_direct(file_system: str | None, *, file_size: int, memory_size: int) -> bool:
+    """Return whether direct reads are worth it; see :class:`lmdbio.reader.options.ReadOptions` for the rule.
+
+    Parameters
+    ----------
+    file_system
+        Name of the network's file system that the file is on, or FUSE; None: a local one.
+    file_size
+        Bytes of the data file.
+    memory_size
+        Bytes of memory that are there for processes and page cache together.
+    """
+    return file_system is not None and file_size > memory_size // 2
+
+
+def open_records(path: PathLike, *, direct: Direct, in_order: bool) -> RecordFile:
+    """Return the data file, open for reading as wanted.
+
+    Parameters
+    ----------
+    path, in_order
+        See :class:`lmdbio.reader.fetch.RecordFile`.
+    direct
+        See :class:`lmdbio.reader.options.ReadOptions`.
+    """
+    if direct == "auto":
+        file = RecordFile(path, in_order=in_order)
+        file_system = network_file_system(file.fileno())
+        if not pays_direct(file_system, file_size=file.size, memory_size=available_memory()):
+            return file
+        file.close()
+    return DirectFile(path, in_order=in_order) if direct else RecordFile(path, in_order=in_order)
