@@ -11,8 +11,8 @@ from lmdbio.layout.index import Index
 from lmdbio.layout.ragged import copy_ranges
 from lmdbio.reader.batch import Batch
 from lmdbio.reader.fetch import RecordSource, find_unreadable
+from lmdbio.reader.loader import Loaded, Loader
 from lmdbio.reader.pool import BufferPool
-from lmdbio.reader.prefetch import Load, Prefetcher
 from lmdbio.reader.settings import Verify
 from lmdbio.reader.unit import Unit
 
@@ -26,7 +26,7 @@ class EpochReader(Iterator[Batch]):
         Where the records are.
     source
         The data file.
-    prefetcher
+    loader
         The rank's units; closed with the epoch.
     pool
         Where buffers of gathered batches come from.
@@ -48,7 +48,7 @@ class EpochReader(Iterator[Batch]):
         *,
         index: Index,
         source: RecordSource,
-        prefetcher: Prefetcher,
+        loader: Loader,
         pool: BufferPool,
         n_steps: int,
         verify: Verify,
@@ -56,14 +56,14 @@ class EpochReader(Iterator[Batch]):
     ) -> None:
         self._index = index
         self._source = source
-        self._prefetcher = prefetcher
+        self._loader = loader
         self._pool = pool
         self._n_steps = n_steps
         self._verify = verify
         self._on_error = on_error
         self._step = 0
         self._next_need = 0  # the first step that needs a unit that is not taken
-        self._loads: list[Load] = []  # units that this step or a later one needs
+        self._loads: list[Loaded] = []  # units that this step or a later one needs
         self._end: str | None = None  # why there is nothing more to come
 
     def __next__(self) -> Batch:
@@ -80,7 +80,7 @@ class EpochReader(Iterator[Batch]):
             # What was interrupted may be half read: nothing more comes of this epoch.
             self._end = f"{type(exc).__name__} has ended it"
             self._loads.clear()
-            self._prefetcher.abandon()
+            self._loader.abandon()
             self._on_error(exc)
             raise
 
@@ -88,7 +88,7 @@ class EpochReader(Iterator[Batch]):
         if self._end is not None:
             raise self._closed()
         if self._step == self._n_steps:
-            self._prefetcher.close()
+            self._loader.close()
             raise StopIteration
         if self._step >= self._next_need:
             self._load_units()
@@ -106,38 +106,28 @@ class EpochReader(Iterator[Batch]):
         if self._end is None:
             self._end = "another was begun, or the reader was closed"
         self._loads.clear()
-        self._prefetcher.close()
+        self._loader.close()
 
     def _closed(self) -> RuntimeError:
         return RuntimeError(f"epoch: expected the one being read, found it closed: {self._end}; begin one with iter()")
 
     def __del__(self) -> None:
         with contextlib.suppress(AttributeError):  # it was not made
-            self._prefetcher.abandon()
+            self._loader.abandon()
 
     def _load_units(self) -> None:
         """Take all units that this step needs, and note which step needs the next."""
         while True:
-            unit = self._prefetcher.peek()
+            unit = self._loader.peek()
             self._next_need = self._n_steps if unit is None else unit.first_step
             if unit is None or self._next_need > self._step:
                 return
-            load = self._prefetcher.take()
+            load = self._loader.take()
             if isinstance(load.error, ReadError):
-                raise self._named(load.error, unit) from load.error
+                raise name_unreadable(load.error, unit, self._source, self._index) from load.error
             if load.error is not None:
                 raise load.error
             self._loads.append(load)
-
-    def _named(self, error: ReadError, unit: Unit) -> ReadError:
-        """Return the error with the record that it concerns."""
-        return find_unreadable(
-            self._source,
-            error,
-            unit.offsets,
-            unit.plan.record_lengths,
-            lambda place: self._index.keys[int(unit.records[place])],
-        )
 
     def _give_back(self) -> None:
         """Let go of the units that no later step needs."""
@@ -145,7 +135,7 @@ class EpochReader(Iterator[Batch]):
         if done:
             self._loads = [load for load in self._loads if load.unit.last_step > self._step]
             for load in done:
-                self._prefetcher.give_back(load)
+                self._loader.give_back(load)
 
     def _assemble(self) -> Batch:
         parts = [(load, load.unit.elements(self._step)) for load in self._loads]
@@ -164,7 +154,7 @@ class EpochReader(Iterator[Batch]):
             )
         return self._gather(parts)
 
-    def _gather(self, parts: list[tuple[Load, slice]]) -> Batch:
+    def _gather(self, parts: list[tuple[Loaded, slice]]) -> Batch:
         size = sum(taken.stop - taken.start for _, taken in parts)
         indices, lengths = np.empty(size, np.int64), np.empty(size, np.int64)
         for load, taken in parts:
@@ -179,6 +169,17 @@ class EpochReader(Iterator[Batch]):
             slots = load.unit.slots[taken]
             copy_ranges(buffer, places[slots], load.buffer, load.unit.plan.record_places[taken], lengths[slots])
         return Batch(self._index, indices, buffer, places, lengths)
+
+
+def name_unreadable(error: ReadError, unit: Unit, source: RecordSource, index: Index) -> ReadError:
+    """Return the error with the record of the unit that it concerns."""
+    return find_unreadable(
+        source,
+        error,
+        unit.offsets,
+        unit.plan.record_lengths,
+        lambda place: index.keys[int(unit.records[place])],
+    )
 
 
 def verify_checksums(batch: Batch, index: Index, *, path: str) -> None:

@@ -1,11 +1,13 @@
 """The knobs of reading that few need: how much is read at once, how far apart, how many reads in flight."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
 Direct: TypeAlias = bool | Literal["auto"]
 """Whether reads go past the page cache; ``"auto"``: where that pays."""
 _MOST_BYTES: Final = 1 << 40
+_MOST_HINT: Final = 256  # MPI's own limit for names, and less than that for values
 _RANGES: Final = {
     "depth": (1, 1024),
     "gap": (0, _MOST_BYTES),
@@ -40,6 +42,10 @@ class ReadOptions:
     later epochs if it was read through the page cache. Ranks of a node share the memory, so it counts once, not for
     each. Where direct reads are refused, all goes through the page cache, which the log says once; and so does what is
     there already, where the kernel tells."""
+    hints: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """What MPI-IO is told when it opens the file for collective reads, by MPI's own names, as
+    ``{"cb_buffer_size": "67108864"}``; ``cb_nodes``, ``romio_cb_read`` and ``striping_unit`` are others. MPI passes
+    over what it does not know."""
 
     def __post_init__(self) -> None:
         for name, (least, most) in _RANGES.items():
@@ -48,3 +54,10 @@ class ReadOptions:
                 raise ValueError(f"{name}: expected an integer from {least} to {most}, found {value!r}")
         if not isinstance(self.direct, bool) and self.direct != "auto":
             raise ValueError(f"direct: expected True, False or 'auto', found {self.direct!r}")
+        for hint in self.hints.items():
+            if not all(map(_is_short_text, hint)):
+                raise ValueError(f"hints: expected names and values that are short str, found {hint!r}")
+
+
+def _is_short_text(value: object) -> bool:
+    return isinstance(value, str) and 0 < len(value) < _MOST_HINT

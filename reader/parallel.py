@@ -3,17 +3,20 @@
 import operator
 import os
 import traceback
+from dataclasses import asdict
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, Self, TypeVar
 
 import numpy as np
 
 from lmdbio.comm import Comm, abort, agreement, comm_or_single
 from lmdbio.errors import LmdbioError
 from lmdbio.layout.path import PathLike, resolve
+from lmdbio.reader.collective import CollectiveLoader
 from lmdbio.reader.direct import open_records
 from lmdbio.reader.epoch import EpochReader
 from lmdbio.reader.fetch import RecordFile
+from lmdbio.reader.mpi_file import MpiFile
 from lmdbio.reader.opening import check_states, open_index
 from lmdbio.reader.options import ReadOptions
 from lmdbio.reader.pool import BufferPool
@@ -25,14 +28,16 @@ from lmdbio.reader.settings import (
     OnError,
     Settings,
     Verify,
-    agree_on_settings,
+    agree_on,
     count_nodes,
     has_spare_core,
     ranks_of,
 )
+from lmdbio.reader.together import TogetherPlanner, options_together
 from lmdbio.reader.unit import UnitPlanner
 
 _PREFETCH_BYTES: Final = 256 << 20
+_Planner = TypeVar("_Planner", bound=UnitPlanner)
 _SAMPLE: Final = 1 << 16  # records whose lengths are looked at for the mean
 
 
@@ -61,7 +66,9 @@ class ParallelReader:
     drop_last
         Whether records that do not fill a last step are left out.
     io
-        How bytes are read: ``"independent"``.
+        How bytes are read. ``"independent"``: by each rank alone, ahead of need, with positioned reads from a pool of
+        threads. ``"collective"``: by all ranks together, with MPI-IO's collective reads when ``next()`` needs them; see
+        the notes.
     prefetch_bytes
         Bytes that are held and read ahead at most, per rank; at least about this rank's part of what ``block`` order
         shuffles together. None: 256 MiB, or twice that part where it is more. What one step needs is read even if it
@@ -87,6 +94,20 @@ class ParallelReader:
         If an argument is out of its range, or differs between ranks. Errors of opening are the same on every rank.
     MissingDatabaseError, MissingIndexError, StaleIndexError, FormatError
         If the database or its index is not there or not fit to read.
+
+    Notes
+    -----
+    With ``io="collective"`` taking a batch is Collective, and so is :meth:`close`: every rank must take equally many
+    batches, in step with the others. Where all leave an epoch at the same batch, or none does, all is well. Where one
+    leaves earlier, it waits in ``close()`` (or in ``iter()``, for the next epoch) until the others need their next
+    read, which raises RuntimeError there and says which rank left; with ``on_error="abort"`` that ends the job.
+
+    The first use of MPI in a process starts it; ``comm=None`` reads on ``MPI.COMM_SELF``. ``"global"`` order is read by
+    runs of steps as it is otherwise, but all ranks wait for each of them: it does not pay.
+
+    With ``on_error="raise"`` a file that turns out to be cut short is the same error on every rank. So is an error that
+    the system reports to MPI only where no rank reads for another, ``hints={"romio_cb_read": "disable"}``: otherwise
+    the ranks that wait for the failed one's bytes wait in MPI for ever, as MPI-IO does not tell them.
     """
 
     def __init__(
@@ -112,17 +133,24 @@ class ParallelReader:
         self._comm = comm_or_single(comm)
         self._epoch_reader: EpochReader | None = None
         self._file: RecordFile | None = None
+        self._mpi_file: MpiFile | None = None
         self.epoch = 0
         self._is_begun = False
         with agreement(self._comm):
             self.rank, self.world_size = ranks_of(self._comm, rank, world_size, has_comm=comm is not None)
             settings = Settings(batch_size, order, seed, drop_last, io, verify, shuffle_window, streams, on_error)
+            if io == "collective" and self.world_size != self._comm.Get_size():
+                raise ValueError("io: expected a communicator for 'collective', found a rank without: pass comm=")
             if prefetch_bytes is not None and operator.index(prefetch_bytes) < 1:
                 raise ValueError(f"prefetch_bytes: expected 1 or more, found {prefetch_bytes}")
-        agree_on_settings(self._comm, settings)
+        agree_on(self._comm, asdict(settings))
         self._settings = settings
         self._job = _Job(self._comm, rank=self.rank, world_size=self.world_size, on_error=on_error)
         self._options = options or ReadOptions()
+        if io == "collective":
+            # what the units follow from
+            limits = {"prefetch_bytes": prefetch_bytes, "coalesce": self._options.coalesce}
+            agree_on(self._comm, limits | {"hints": dict(self._options.hints)})
         n_nodes, n_local_ranks = count_nodes(self._comm)
         self._streams = streams or max(DEFAULT_STREAMS, n_nodes)
         # Without a communicator nobody knows how many machines there are: many, or one, whichever is the worse.
@@ -132,7 +160,7 @@ class ParallelReader:
         with agreement(self._comm):
             self._file = open_records(
                 resolve(database).data,
-                direct=self._options.direct,
+                direct=self._options.direct if io == "independent" else False,
                 in_order=order == "sequential" and has_comm and n_nodes == 1,
             )
         check_states(self.index, self._file, self._comm)
@@ -143,6 +171,8 @@ class ParallelReader:
                     f"build it again with `lmdbio-index --checksum {os.fspath(database)}`"
                 )
             self._plan_epochs(prefetch_bytes)
+        if io == "collective":
+            self._mpi_file = MpiFile(self._file.path, self._comm, self._options.hints)
 
     def __len__(self) -> int:
         """Return the number of batches of an epoch, the same on every rank."""
@@ -176,12 +206,19 @@ class ParallelReader:
         self._is_begun = False
 
     def close(self) -> None:
-        """End reading: waits for reads in flight, ends the threads, closes the file. Batches handed out stay good."""
-        self._end_epoch()
-        self._pool.clear()
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+        """End reading: waits for reads in flight, ends the threads, closes the file. Batches handed out stay good.
+
+        Collective with ``io="collective"``.
+        """
+        try:
+            self._end_epoch()
+            if self._mpi_file is not None:
+                self._mpi_file.close()
+        finally:
+            self._pool.clear()
+            if self._file is not None:
+                self._file.close()
+                self._file = None
 
     def __enter__(self) -> Self:
         return self
@@ -217,11 +254,12 @@ class ParallelReader:
     def _bytes_to_hold(self, prefetch_bytes: int | None, *, n_partitions: int) -> int:
         """Return the limit asked for, or the default; ValueError if it is less than all streams' groups need."""
         settings = self._settings
+        self._shuffled_size = 0  # about what this rank has of all streams' groups at a time
         if settings.order != "block":
             return prefetch_bytes or _PREFETCH_BYTES
         n_together = min(self._streams * settings.shuffle_window, n_partitions)
-        # need: about what this rank has of them
         need = n_together * len(self.index) * self._record_size // max(1, n_partitions) // self.world_size
+        self._shuffled_size = need
         if prefetch_bytes is not None and prefetch_bytes < need:
             raise ValueError(
                 f"prefetch_bytes: expected {need} or more, what a rank holds of the {n_together} partitions that block "
@@ -244,25 +282,24 @@ class ParallelReader:
         )
 
     def _read_epoch(self, file: RecordFile) -> EpochReader:
+        return EpochReader(
+            index=self.index,
+            source=file,
+            loader=self._prefetcher(file) if self._mpi_file is None else self._collective_loader(file, self._mpi_file),
+            pool=self._pool,
+            n_steps=self._steps.n_steps,
+            verify=self._settings.verify,
+            on_error=self._job.fail,
+        )
+
+    def _prefetcher(self, file: RecordFile) -> Prefetcher:
         options = self._options
         # alone, a record brings what stands around it up to multiples of the alignment
         is_scattered = self._settings.order != "sequential"
-        planner = UnitPlanner(
-            self.index,
-            self._sequence(self.epoch),
-            self._steps,
-            rank=self.rank,
-            world_size=self.world_size,
-            batch_size=self._settings.batch_size,
-            file_size=file.size,
-            path=file.path,
-            options=options,
-            align=file.align,
-            record_size=self._record_size + (file.align - 1 if is_scattered else 0),
-            group_span=self._group_span,
-        )
+        record_size = self._record_size + (file.align - 1 if is_scattered else 0)
+        planner = self._planner(UnitPlanner, file, options, align=file.align, record_size=record_size)
         unit_size = max(options.coalesce, self._settings.batch_size * self._record_size)
-        prefetcher = Prefetcher(
+        return Prefetcher(
             planner.units(),
             source=file,
             pool=self._pool,
@@ -272,14 +309,37 @@ class ParallelReader:
             least_window=2 * unit_size if self._has_spare_core else 0,
             on_wait=planner.expect_waits,
         )
-        return EpochReader(
-            index=self.index,
+
+    def _collective_loader(self, file: RecordFile, mpi_file: MpiFile) -> CollectiveLoader:
+        options = options_together(self._options, page_size=self.index.page_size, prefetch_bytes=self._prefetch_bytes)
+        planner = self._planner(TogetherPlanner, file, options, align=1, record_size=self._record_size)
+        # One round while the one before is still held; larger ones than all streams' groups gain nothing.
+        round_size = min(self._shuffled_size, self._prefetch_bytes - self._shuffled_size) * self.world_size
+        return CollectiveLoader(
+            planner.units_together(round_size // max(1, self._record_size)),
+            file=mpi_file,
             source=file,
-            prefetcher=prefetcher,
+            index=self.index,
             pool=self._pool,
-            n_steps=self._steps.n_steps,
-            verify=self._settings.verify,
-            on_error=self._job.fail,
+            shares_errors=self._settings.on_error == "raise",
+        )
+
+    def _planner(
+        self, kind: type[_Planner], file: RecordFile, options: ReadOptions, *, align: int, record_size: int
+    ) -> _Planner:
+        return kind(
+            self.index,
+            self._sequence(self.epoch),
+            self._steps,
+            rank=self.rank,
+            world_size=self.world_size,
+            batch_size=self._settings.batch_size,
+            file_size=file.size,
+            path=file.path,
+            options=options,
+            align=align,
+            record_size=record_size,
+            group_span=self._group_span,
         )
 
     def _end_epoch(self) -> None:

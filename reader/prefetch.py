@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmdbio.reader.fetch import RecordSource, end_of_task, read_all, read_cached, reads_of
+from lmdbio.reader.loader import Loaded
 from lmdbio.reader.pool import BufferPool
 from lmdbio.reader.unit import Unit
 
@@ -180,7 +181,7 @@ class Prefetcher:
         load.view = None
         return load
 
-    def give_back(self, load: Load) -> None:
+    def give_back(self, load: Loaded) -> None:
         """Count a unit as held no longer; its buffer goes back to the pool when nothing refers to it."""
         load.buffer = None
         with self._lock:

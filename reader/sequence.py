@@ -125,6 +125,18 @@ class Sequence:
             return np.full(len(positions), -1, np.int64)
         return np.searchsorted(self._group_bounds, self._laid(positions), side="right") - 1
 
+    def group_positions(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return (first, last) position of each group of ``block`` order, int64, shape (n_groups,), by its number.
+
+        All positions of a group's stream between the two are the group's, and no others. The other orders have none.
+        """
+        if self._order != "block":
+            return np.zeros(0, np.int64), np.zeros(0, np.int64)
+        # turns: how far into its stream each group begins, and ends
+        shifts = self._stream_bounds[self._group_streams]
+        firsts, lasts = self._group_bounds[:-1] - shifts, self._group_bounds[1:] - 1 - shifts
+        return firsts * self.streams + self._group_streams, lasts * self.streams + self._group_streams
+
     def _plan_blocks(self, partitions: NDArray[np.int64], shuffle_window: int) -> None:
         """Lay the permuted partitions end to end; "laid" numbers count records in that row."""
         bounds = np.unique(np.asarray(partitions, np.int64))  # an empty partition is none

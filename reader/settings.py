@@ -3,14 +3,16 @@
 import operator
 import os
 import socket
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias, get_args
 
 from lmdbio.comm import Comm
 from lmdbio.reader.sequence import ORDERS, Order
 
-Io: TypeAlias = Literal["independent"]
-"""How bytes are read: each rank alone, with positioned reads from a pool of threads."""
+Io: TypeAlias = Literal["independent", "collective"]
+"""How bytes are read: by each rank alone, with positioned reads from a pool of threads, or by all together, by MPI-IO.
+"""
 Verify: TypeAlias = Literal["none", "checksum"]
 """Whether every value is compared with its stored checksum before it is handed out."""
 OnError: TypeAlias = Literal["abort", "raise"]
@@ -62,9 +64,9 @@ class Settings:
                 raise ValueError(f"{name}: expected {most} or less, found {value}")
 
 
-def agree_on_settings(comm: Comm, settings: Settings) -> None:
-    """Collective. Raise ValueError on every rank if settings differ, naming the first that does."""
-    held = [asdict(settings) for settings in comm.allgather(settings)]
+def agree_on(comm: Comm, values: Mapping[str, object]) -> None:
+    """Collective. Raise ValueError on every rank if values of the same names differ, naming the first that does."""
+    held = comm.allgather(values)
     for name, value in held[0].items():
         for rank, other in enumerate(held):
             if other[name] != value:

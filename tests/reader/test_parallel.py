@@ -261,7 +261,7 @@ def test_works_without_a_sidecar(folder: Path, values: list[bytes], tmp_path: Pa
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"io": "collective"}, "io: expected independent, found 'collective'"),
+        ({"io": "node"}, "io: expected independent or collective, found 'node'"),
         ({"order": "shuffle"}, "order: expected"),
         ({"batch_size": 0}, "batch_size: expected 1 or more"),
         ({"prefetch_bytes": 0}, "prefetch_bytes: expected 1 or more"),
@@ -407,4 +407,4 @@ def test_memory_held_ahead_is_bounded(folder: Path, monkeypatch: pytest.MonkeyPa
     with ParallelReader(folder, batch_size=8, prefetch_bytes=200_000, options=ReadOptions(coalesce=50_000)) as reader:
         epoch_reader = iter(reader)
         for _ in epoch_reader:
-            assert epoch_reader._prefetcher._held <= 200_000 + 8 * 40_000
+            assert epoch_reader._loader._held <= 200_000 + 8 * 40_000

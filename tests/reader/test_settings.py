@@ -5,7 +5,7 @@ import os
 import pytest
 
 from lmdbio.comm import SingleProcess
-from lmdbio.reader.settings import Settings, agree_on_settings, count_nodes, has_spare_core, ranks_of
+from lmdbio.reader.settings import Settings, agree_on, count_nodes, has_spare_core, ranks_of
 
 GOOD = {
     "batch_size": 1,
@@ -24,7 +24,7 @@ GOOD = {
     ("name", "value", "message"),
     [
         ("order", "random", "order: expected sequential or block or global, found 'random'"),
-        ("io", "mapped", "io: expected independent, found 'mapped'"),
+        ("io", "mapped", "io: expected independent or collective, found 'mapped'"),
         ("verify", True, "verify: expected none or checksum, found True"),
         ("on_error", "ignore", "on_error: expected abort or raise"),
         ("batch_size", 0, "batch_size: expected 1 or more, found 0"),
@@ -46,11 +46,11 @@ def test_a_number_must_be_whole(name: str) -> None:
 def test_ranks_that_differ_are_told_on_every_rank() -> None:
     class TwoRanks(SingleProcess):
         def allgather(self, sendobj: object) -> list[object]:
-            return [Settings(**GOOD), Settings(**(GOOD | {"batch_size": 2}))]
+            return [GOOD, GOOD | {"batch_size": 2}]
 
     with pytest.raises(ValueError, match="batch_size: expected the same on every rank, found 1 on rank 0, 2 on rank 1"):
-        agree_on_settings(TwoRanks(), Settings(**GOOD))
-    agree_on_settings(SingleProcess(), Settings(**GOOD))
+        agree_on(TwoRanks(), GOOD)
+    agree_on(SingleProcess(), GOOD)
 
 
 def test_ranks_of_one_machine_count_as_one_node() -> None:
