@@ -1,4 +1,4 @@
-"""Records made on demand into a laid-out database, by the code that converts folders: the same plan, writer, sidecar."""
+"""Records made on demand into a laid-out database by the code that converts folders: same plan, writer and sidecar."""
 
 from collections.abc import Mapping
 from pathlib import Path

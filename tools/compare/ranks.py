@@ -1,6 +1,6 @@
-"""The processes of one contestant that work together: started, told what to do, ended; in time, or with a reason why not.
+"""The processes of a contestant that work together: started, told what to do, ended; in time, or with a reason why not.
 
-A rank says ``hello``, waits, and is told either ``convert`` or ``open``. It says ``ready`` when it is open, and ``done``
+A rank says ``hello``, waits, and is told to ``convert`` or to ``open``. It says ``ready`` when it is open, and ``done``
 after each ``epoch``; ``end`` ends it. At any time it may say ``failed``. Ranks are plain processes or mpiexec's; what
 they say is the same.
 """

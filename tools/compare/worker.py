@@ -172,7 +172,7 @@ def main() -> None:
     channel = connect(options.socket)
     try:
         serve(channel, load(options.contestant), options, rank=rank)
-    except BaseException as exc:
+    except BaseException as exc:  # noqa: BLE001  # whatever it is, the driver is told
         traceback.print_exc()
         channel.send("failed", reason=f"{type(exc).__name__}: {exc}")
         sys.stderr.flush()

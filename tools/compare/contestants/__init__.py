@@ -7,11 +7,19 @@ from tools.compare.contestant import Contestant
 
 
 def load(name: str) -> Contestant:
-    """Return the contestant of that name, or one that lives elsewhere: ``package.module:OBJECT``."""
+    """Return the contestant of that name, or one that lives elsewhere: ``package.module:OBJECT``.
+
+    Raises
+    ------
+    ValueError
+        If there is none.
+    """
     module, _, attribute = name.partition(":")
     if attribute:
         elsewhere: Contestant = getattr(import_module(module), attribute)
         return elsewhere
+    if name not in all_names():
+        raise ValueError(f"contestants: expected one of {', '.join(all_names())}, found {name!r}")
     contestant: Contestant = import_module(f"{__name__}.{name}").CONTESTANT
     return contestant
 

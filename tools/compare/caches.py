@@ -1,0 +1,90 @@
+"""What of a data set the page cache holds when the clock starts: nothing, or all; and memory used once before."""
+
+import itertools
+import mmap
+import os
+import subprocess
+import sys
+from collections.abc import Iterable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from tools import page_cache
+
+_DROP: Final = Path("/proc/sys/vm/drop_caches")
+_N_LOOKED_AT: Final = 50
+_COLD_SHARE: Final = 0.02
+_PIECE_SIZE: Final = 256 << 20
+
+
+class NotCold(RuntimeError):  # noqa: N818  # a finding about the machine
+    """The page cache would not forget the files."""
+
+
+def files_below(folders: Iterable[Path]) -> list[Path]:
+    """Return all files in these folders, sorted, as they were when it was first asked for."""
+    return [path for folder in folders for path in _files_below(folder)]
+
+
+@cache
+def _files_below(folder: Path) -> tuple[Path, ...]:
+    """Return the files of one folder; on a network to list thousands takes long, and nobody adds any."""
+    return tuple(sorted(Path(path, name) for path, _, names in os.walk(folder) for name in names))
+
+
+def can_drop_all() -> bool:
+    """Return whether this process may empty the page cache, inodes and names included."""
+    return os.geteuid() == 0 and os.access(_DROP, os.W_OK)
+
+
+def make_cold(folders: Sequence[Path]) -> None:
+    """Make the system forget the files in these folders.
+
+    Where this is not root's process, inodes and names stay in memory.
+
+    Raises
+    ------
+    NotCold
+        If it does not.
+    """
+    files = files_below(folders)
+    if can_drop_all():
+        _DROP.write_text("3")
+    else:
+        for path in files:
+            page_cache.drop(path)
+    for path in files[:: max(1, len(files) // _N_LOOKED_AT)]:
+        # Named files that nobody has read since may be looked at without reading them.
+        share = page_cache.cached_share(path)
+        if share > _COLD_SHARE and path.stat().st_size:
+            raise NotCold(f"{path}: expected the system to forget the file, found {share:.0%} of it in memory")
+
+
+def make_warm(folders: Sequence[Path]) -> None:
+    """Read all files in these folders once."""
+    for path in files_below(folders):
+        page_cache.fill(path)
+
+
+def use_memory(n_bytes: int) -> None:
+    """Fill this much memory once and give it back: a virtual machine's first use of a page costs its host time."""
+    # In a process of its own, so that all of it goes back to the system.
+    subprocess.run([sys.executable, "-c", f"from tools.compare.caches import fill; fill({n_bytes})"], check=True)
+
+
+def fill(n_bytes: int) -> None:
+    """Write to every page of this much memory."""
+    held = []
+    for begin in range(0, n_bytes, _PIECE_SIZE):
+        piece = mmap.mmap(-1, min(_PIECE_SIZE, n_bytes - begin))
+        for place in range(0, len(piece), mmap.PAGESIZE):
+            piece[place] = 1
+        held.append(piece)
+
+
+def free_memory() -> int:
+    """Return the bytes of memory that a process could have."""
+    lines = itertools.takewhile(bool, Path("/proc/meminfo").read_text().splitlines())
+    facts = dict(line.split(":", 1) for line in lines)
+    return int(facts["MemAvailable"].split()[0]) << 10

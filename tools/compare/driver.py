@@ -1,0 +1,323 @@
+"""Asking all questions: makes the data, the stores and the caches' states, and runs the rounds."""
+
+import os
+import shutil
+import sys
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatch
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from tools.compare import caches, ceilings, data, places
+from tools.compare.contestant import Contestant, Source, Way
+from tools.compare.contestants import load
+from tools.compare.data import DataSet
+from tools.compare.digests import expect
+from tools.compare.entrants import Conditions, Cp, Dd, Entrant, Reading, Storing
+from tools.compare.environments import python_of
+from tools.compare.questions import Cache, Place, Question
+from tools.compare.ranks import RankFailure
+from tools.compare.results import Results, Run, describe_folder
+from tools.compare.rounds import Clock, order_of
+
+_MOST_FILES = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How to ask."""
+
+    cache: Path
+    """Where data sets and environments are kept."""
+    stores: Path
+    """Where stores are made, and removed in the end."""
+    results: Path
+    """The JSON file, written after every question of every round."""
+    n_rounds: int
+    n_records: int | None
+    """Of each data set; None: as many as its kind has."""
+    batch_size: int
+    seed: int
+    timeout_s: float
+    """For one run."""
+
+
+@dataclass(slots=True)
+class Member:
+    """A contestant that takes part."""
+
+    name: str
+    """What it is loaded by."""
+    contestant: Contestant
+    ways: tuple[Way, ...]
+    """How it reads in this comparison."""
+    python: str
+
+    @property
+    def store(self) -> str:
+        """Name of its folder."""
+        return self.contestant.name.replace("/", "-")
+
+
+@dataclass(slots=True)
+class Driver:
+    """Asks questions and notes the answers."""
+
+    settings: Settings
+    members: list[Member]
+    results: Results
+    clock: Clock
+    _failed: set[str] = field(default_factory=set)
+    """Contestants that have no store of the data set at hand."""
+
+    def ask(self, questions: Sequence[Question]) -> None:
+        """Ask all, data set by data set, place by place."""
+        for kind, of_kind in groupby(questions, key=lambda question: question.data):
+            self._ask_of_data(kind, list(of_kind))
+
+    def _ask_of_data(self, kind: str, questions: list[Question]) -> None:
+        data_set = data_set_of(kind, self.settings)
+        self._say(f"making {data_set.name}")
+        source = data.prepare(data_set, self.settings.cache)
+        expected = expect(source, self.settings.cache / "data" / f"{data_set.name}.npz")
+        settings = self.settings
+        conditions = Conditions(
+            data_set, expected, settings.cache, settings.batch_size, settings.seed, settings.timeout_s
+        )
+        self._failed = set()
+        folder = settings.stores / data_set.name
+        try:
+            stores = places.local(folder)
+            self._note_place("local", folder)
+            self._convert([one for one in questions if one.work == "convert"], conditions, source, stores)
+            reading = [one for one in questions if one.work != "convert"]
+            if reading:
+                self._make_stores(conditions, source, stores)
+            self._read([one for one in reading if one.place == "local"], conditions, stores)
+            remote = [one for one in reading if one.place == "testbed"]
+            if remote:
+                self._read_remotely(remote, conditions, stores)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _convert(self, questions: list[Question], conditions: Conditions, source: Source, stores: places.Roots) -> None:
+        entrants: list[tuple[Entrant, str]] = [
+            (Storing(member.contestant, member.name, member.python, self.results.versions), member.store)
+            for member in self._storing(source)
+        ]
+        if source.folder is not None:
+            entrants.append((Cp(source.folder), "cp"))
+        folder = source.folder
+        assert folder is not None or not questions, "records made on demand are never cold"
+        for number, question in self._rounds(questions, n_entrants=len(entrants)):
+            for entrant, store in order_of(entrants, number=number):
+                stores.remove(store)
+                made = stores.folders(store, n_ranks=1)
+                self._run(entrant, question, number, conditions, made, [folder] if folder else [])
+        stores.remove("cp")
+        if questions:
+            self._check_stores(conditions, source, stores)
+
+    def _check_stores(self, conditions: Conditions, source: Source, stores: places.Roots) -> None:
+        """Read what the last round has stored; a store that does not hold all of it takes its times along."""
+        question = Question("read", conditions.data.kind, "local", "warm", "sequential")
+        for member in self._storing(source):
+            folders = stores.folders(member.store, n_ranks=1)
+            way = member.contestant.ways[0]
+            reading = Reading(member.contestant, member.name, way, member.python, self.results.versions)
+            self._say(f"checking what {member.contestant.name} has stored")
+            try:
+                reading.run(question, conditions, folders, lambda: None)
+            except RankFailure as exc:
+                stores.remove(member.store)
+                self.results.fail(member.contestant.name, work="convert", reason=f"what it stored: {exc}")
+
+    def _storing(self, source: Source) -> list[Member]:
+        """Return who stores a data set: a file for each of a million records is not what anybody does."""
+        if len(source) <= _MOST_FILES:
+            return self.members
+        self._note(f"files: left out where there are more than {_MOST_FILES:,} records")
+        return [member for member in self.members if member.name != "files"]
+
+    def _make_stores(self, conditions: Conditions, source: Source, stores: places.Roots) -> None:
+        """Store the data set where that is not done yet, untimed."""
+        flat = stores.folders(ceilings.FLAT, n_ranks=1)[0]
+        ceilings.store_flat(source, flat)
+        question = Question("convert", conditions.data.kind, "local", "warm")
+        self._failed = {member.name for member in self.members} - {member.name for member in self._storing(source)}
+        for member in self._storing(source):
+            folders = stores.folders(member.store, n_ranks=1)
+            if folders[0].exists():
+                continue
+            self._say(f"storing {conditions.data.name}: {member.contestant.name}")
+            entrant = Storing(member.contestant, member.name, member.python, self.results.versions)
+            try:
+                entrant.run(question, conditions, folders, lambda: None)
+            except RankFailure as exc:
+                self._failed.add(member.name)
+                self._note(f"{member.contestant.name}: {conditions.data.kind} could not be stored: {exc}")
+
+    def _read_remotely(self, questions: list[Question], conditions: Conditions, stores: places.Roots) -> None:
+        with places.testbed(self.settings.stores / "testbed") as mounts:
+            self._note_place("testbed", mounts.nodes[0])
+            for folder in sorted(stores.nodes[0].iterdir()):
+                self._say(f"copying {folder.name} to the testbed")
+                mounts.put(folder)
+                stores.remove(folder.name)
+            self._read(questions, conditions, mounts)
+
+    def _read(self, questions: list[Question], conditions: Conditions, roots: places.Roots) -> None:
+        dd = self._choose_dd(questions, conditions, roots)
+        for number, question in self._rounds(questions, n_entrants=self._n_readers(questions)):
+            for entrant, store in order_of(self._readers(question, dd), number=number):
+                folders = roots.folders(store, n_ranks=question.processes)
+                self._run(entrant, question, number, conditions, folders, folders)
+
+    def _readers(
+        self, question: Question, dd: dict[tuple[Cache, int], list[ceilings.DdWay]]
+    ) -> list[tuple[Entrant, str]]:
+        found: list[tuple[Entrant, str]] = [
+            (Reading(member.contestant, member.name, way, member.python, self.results.versions), member.store)
+            for member in self.members
+            if member.name not in self._failed
+            for way in member.ways
+            if way.order == question.order
+        ]
+        if question.work == "read":
+            found += [(Dd(way), ceilings.FLAT) for way in dd[question.cache, question.processes]]
+        return found
+
+    def _n_readers(self, questions: Sequence[Question]) -> int:
+        ways = [
+            sum(way.order == question.order for member in self.members for way in member.ways) for question in questions
+        ]
+        return max(ways, default=0)
+
+    def _choose_dd(
+        self, questions: Sequence[Question], conditions: Conditions, roots: places.Roots
+    ) -> dict[tuple[Cache, int], list[ceilings.DdWay]]:
+        """Return the ways of dd that take part, for each state of the cache and number of ranks."""
+        chosen: dict[tuple[Cache, int], list[ceilings.DdWay]] = {}
+        for question in questions:
+            condition = (question.cache, question.processes)
+            if question.work != "read" or condition in chosen:
+                continue
+            self._say(f"choosing dd for {question.title}")
+            cold = question.cache == "cold"
+            folders = roots.folders(ceilings.FLAT, n_ranks=question.processes)
+
+            def read(
+                way: ceilings.DdWay, question: Question = question, folders: Sequence[Path] = tuple(folders)
+            ) -> float:
+                prepare_cache(question, folders)
+                try:
+                    facts = ceilings.run_dd(folders, way, timeout_s=conditions.timeout_s)
+                except RankFailure:  # O_DIRECT is not for every file system
+                    return float("inf")
+                return float(facts["end"] - facts["start"])
+
+            chosen[condition] = ceilings.choose(ceilings.trial_ways(cold=cold), read)
+            chosen[condition] += ceilings.choose(ceilings.equal_ways(n_ranks=question.processes, cold=cold), read)[:1]
+        return chosen
+
+    def _rounds(self, questions: Sequence[Question], *, n_entrants: int) -> Iterator[tuple[int, Question]]:
+        """Yield what to ask when, and keep the time: whole rounds of a question, or none of it."""
+        for number in range(self.settings.n_rounds):
+            for question in questions:
+                if not self.clock.has_time_for(question.name):
+                    self._note(f"{question.name}: time was up after {number} rounds")
+                    self.clock.drop(n_entrants)
+                    continue
+                self.clock.tell(f"round {number + 1} of {self.settings.n_rounds}: {question.title}")
+                begun = time.monotonic()
+                yield number, question
+                self.clock.took(question.name, time.monotonic() - begun, n_runs=n_entrants)
+                self.results.save(self.settings.results)
+
+    def _run(
+        self,
+        entrant: Entrant,
+        question: Question,
+        number: int,
+        conditions: Conditions,
+        folders: Sequence[Path],
+        read_from: Sequence[Path],
+    ) -> None:
+        """Run one entrant once and note the result, or why there is none."""
+        facts: dict[str, Any] = {
+            "question": question.name,
+            "round": number,
+            "contestant": entrant.contestant,
+            "way": entrant.way,
+            "shuffle": entrant.shuffle,
+        }
+        try:
+            epochs = entrant.run(question, conditions, folders, lambda: prepare_cache(question, read_from))
+        except (RankFailure, caches.NotCold) as exc:
+            self.results.runs.append(Run(**facts, failure=str(exc)))
+            self._say(f"failed: {entrant.contestant} {entrant.way}: {exc}")
+            return
+        expected = conditions.expected
+        for epoch, found in enumerate(epochs):
+            self.results.runs.append(
+                Run(
+                    **facts,
+                    epoch=epoch,
+                    seconds=found["end"] - found["start"],
+                    open_s=found.get("open_s"),
+                    n_records=expected.n_records,
+                    n_bytes=expected.n_bytes,
+                    n_repeated=found.get("n_repeated", 0),
+                    cpu_s=found["cpu_s"],
+                    peak_memory=found["peak_memory"],
+                )
+            )
+
+    def _note_place(self, place: Place, folder: Path) -> None:
+        self.results.machine["file_systems"][place] = describe_folder(folder)
+
+    def _note(self, text: str) -> None:
+        if text not in self.results.notes:
+            self.results.notes.append(text)
+            self._say(text)
+
+    def _say(self, text: str) -> None:
+        print(f"compare: {text}", file=sys.stderr, flush=True)
+
+
+def prepare_cache(question: Question, folders: Sequence[Path]) -> None:
+    """Bring the page cache into the state that a question asks for."""
+    distinct = list(dict.fromkeys(folders))
+    os.sync()  # what was written or removed before must not be at the cost of this run
+    if question.cache == "cold":
+        caches.make_cold(distinct)
+    else:
+        caches.make_warm(distinct)
+
+
+def data_set_of(kind: str, settings: Settings) -> DataSet:
+    """Return the data set of a kind."""
+    n_records = data.KINDS[kind].n_records
+    return DataSet(kind, min(n_records, settings.n_records or n_records), settings.seed)
+
+
+def chosen_ways(contestant: Contestant, patterns: Sequence[str]) -> tuple[Way, ...]:
+    """Return the ways of a contestant whose names match one of the patterns."""
+    return tuple(way for way in contestant.ways if any(fnmatch(way.name, pattern) for pattern in patterns))
+
+
+def join(names: Iterable[str], ways: Sequence[str], *, cache: Path) -> tuple[list[Member], list[str]]:
+    """Return who takes part, each with its environment, and why others do not."""
+    members, notes = [], []
+    for name in names:
+        contestant = load(name)
+        try:
+            python = python_of(contestant.requirements, cache=cache)
+        except RuntimeError as exc:
+            notes.append(f"{name}: left out: {exc}")
+            continue
+        members.append(Member(name, contestant, chosen_ways(contestant, ways), python))
+    return members, notes

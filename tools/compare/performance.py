@@ -1,0 +1,60 @@
+"""The measured part of a document: written by the tool between two marks, so that what people write around it stays."""
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+BEGIN: Final = "<!-- measured: begin; written by tools.compare -->"
+END: Final = "<!-- measured: end -->"
+_NEW: Final = f"# Performance\n\n{BEGIN}\n{END}\n"
+
+
+def write_measured(document: Path, text: str, *, pictures: Sequence[Path]) -> None:
+    """Put a text between the marks of a document, which is made if it is not there, and its pictures beside it.
+
+    Parameters
+    ----------
+    document
+        A markdown file.
+    text
+        Markdown.
+    pictures
+        PNG files; copied to a folder named as the document is.
+
+    Raises
+    ------
+    ValueError
+        If the document has no marks.
+    """
+    old = document.read_text() if document.exists() else _NEW
+    folder = document.with_suffix("")
+    lines = []
+    if pictures:
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+    for picture in pictures:
+        shutil.copy(picture, folder / picture.name)
+        lines.append(f"![{picture.stem}]({folder.name}/{picture.name})")
+    document.write_text(spliced(old, "\n\n".join([text.rstrip(), *lines]), name=str(document)))
+
+
+def spliced(old: str, text: str, *, name: str) -> str:
+    r"""Return a document with another text between its marks.
+
+    >>> print(spliced(f"a\n{BEGIN}\nold\n{END}\nz", "new", name="x.md"))
+    a
+    <!-- measured: begin; written by tools.compare -->
+    <BLANKLINE>
+    new
+    <BLANKLINE>
+    <!-- measured: end -->
+    z
+    """
+    before, begin, rest = old.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise ValueError(
+            f"{name}: expected the lines {BEGIN} and {END}, found none: add them where the figures shall be"
+        )
+    return f"{before}{BEGIN}\n\n{text}\n\n{END}{after}"
