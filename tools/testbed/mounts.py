@@ -1,14 +1,18 @@
 """FUSE mounts: whether they are there, whether they answer, and how they are taken away even where they hang."""
 
-import os
 import re
-import subprocess
-import threading
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Final
 
-_MOUNTINFO = Path("/proc/self/mountinfo")
+from tools.testbed import processes
+
+_MOUNTINFO: Final = Path("/proc/self/mountinfo")
+
+_ASK: Final = 'ls "$0" > /dev/null && cat "$0"/.meta/graphs/active/client*/private'
+"""Lists the files, which asks every brick, then prints each connection's state."""
 
 
 def is_mounted(path: Path) -> bool:
@@ -19,17 +23,16 @@ def is_mounted(path: Path) -> bool:
 def answers(paths: Sequence[Path], *, n_bricks: int, timeout_s: float) -> list[bool]:
     """Return, for each mount, if within the time it lists its files and says that it is connected to every brick."""
     deadline = time.monotonic() + timeout_s
-    heard = [threading.Event() for _ in paths]
 
-    def ask(path: Path, event: threading.Event) -> None:
-        while not (is_mounted(path) and _is_connected(path, n_bricks)) and time.monotonic() < deadline:
+    def ask(path: Path) -> bool:
+        while (left_s := deadline - time.monotonic()) > 0:
+            if is_mounted(path) and _n_connected(path, left_s) == n_bricks:
+                return True
             time.sleep(0.02)
-        if time.monotonic() < deadline:
-            event.set()
+        return False
 
-    for path, event in zip(paths, heard, strict=True):
-        threading.Thread(target=ask, args=(path, event), daemon=True).start()  # it may hang until the client is gone
-    return [event.wait(max(0, deadline - time.monotonic())) for event in heard]
+    with ThreadPoolExecutor(len(paths)) as pool:
+        return list(pool.map(ask, paths))
 
 
 def unmount(path: Path, *, timeout_s: float) -> bool:
@@ -42,31 +45,16 @@ def detach(path: Path, *, timeout_s: float) -> bool:
     return _umount(path, ["--lazy"], timeout_s)
 
 
-def _umount(path: Path, options: list[str], timeout_s: float) -> bool:
-    deadline = time.monotonic() + timeout_s
-    while is_mounted(path) and time.monotonic() < deadline:
-        process = subprocess.Popen(
-            ["umount", "--no-canonicalize", *options, str(path)],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        try:
-            if process.wait(max(0.1, deadline - time.monotonic())):
-                break
-        except subprocess.TimeoutExpired:
-            process.kill()
-            break
+def _umount(path: Path, options: Sequence[str], timeout_s: float) -> bool:
+    argv = ["umount", "--no-canonicalize", *options, str(path)]
+    while is_mounted(path) and processes.output(argv, timeout_s=timeout_s) is not None:
+        pass  # one mount may lie on another
     return not is_mounted(path)
 
 
-def _is_connected(path: Path, n_bricks: int) -> bool:
-    clients = [path / ".meta/graphs/active" / f"client{brick}" / "private" for brick in range(n_bricks)]
-    try:
-        os.listdir(path)
-        return all(re.search(r"^connected = 1$", client.read_text(), re.MULTILINE) for client in clients)
-    except OSError:
-        return False
+def _n_connected(path: Path, timeout_s: float) -> int:
+    text = processes.output(["sh", "-c", _ASK, str(path)], timeout_s=timeout_s) or ""
+    return len(re.findall(r"^connected = 1$", text, re.MULTILINE))
 
 
 def _unescape(text: str) -> str:

@@ -61,7 +61,7 @@ class Plan:
             self._daemon(
                 f"brick{number}",
                 self.server,
-                brick_volume(folder, port=port, read_delay_us=self.read_delay_us, error_rate=self.error_rate),
+                brick_volume(folder, port=port, read_delay_us=self.read_delay_us),
             )
             for number, (folder, port) in enumerate(zip(self.brick_folders, self.ports, strict=True))
         ]
@@ -74,6 +74,11 @@ class Plan:
             self._daemon(f"node{node}", self.client, volume, *_CLIENT_OPTIONS, str(mount))
             for node, mount in enumerate(self.mounts)
         ]
+
+    @property
+    def error_library(self) -> Path:
+        """What makes the servers' reads fail, if they are to."""
+        return Path(self.folder, "daemons", "read_errors.so")
 
     @property
     def daemons(self) -> list[Daemon]:

@@ -2,10 +2,12 @@
 
 import contextlib
 import os
+import queue
 import signal
 import subprocess
+import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,22 +22,53 @@ class Process(NamedTuple):
     """Clock ticks from the system's start to the process's."""
 
 
-def launch(argv: Sequence[str], *, timeout_s: float) -> bool:
-    """Run a command that puts itself into the background; return if it did."""
+def launch(argv: Sequence[str], *, environment: Mapping[str, str], timeout_s: float) -> bool:
+    """Run a command that puts itself into the background; return if it did so in time."""
     try:
         done = subprocess.run(
             argv,
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,  # not a pipe, whose end would never come
             stderr=subprocess.DEVNULL,
             timeout=timeout_s,
             check=False,
             cwd="/",
+            env=environment,
             start_new_session=True,
         )
     except subprocess.TimeoutExpired:
         return False
     return done.returncode == 0
+
+
+def output(argv: Sequence[str], *, timeout_s: float) -> str | None:
+    """Return what a command prints, None if it fails or takes too long.
+
+    A command that hangs in the kernel cannot even be killed: it is left to end when what it waits for does.
+    """
+    answer: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+
+    def run() -> None:
+        try:
+            done = subprocess.run(
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                text=True,
+                timeout=timeout_s,
+                check=False,
+                cwd="/",
+            )
+            answer.put(None if done.returncode else done.stdout)
+        except subprocess.TimeoutExpired:
+            answer.put(None)
+
+    threading.Thread(target=run, daemon=True).start()
+    try:
+        return answer.get(timeout=timeout_s)
+    except queue.Empty:
+        return None
 
 
 def find(argv: Sequence[str]) -> list[Process]:

@@ -5,11 +5,13 @@ import itertools
 import os
 import shutil
 import socket
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
 from tools.testbed import mounts, processes, state
+from tools.testbed.errors import build_library
 from tools.testbed.plan import Daemon, Plan
 from tools.testbed.processes import Process
 from tools.testbed.state import DEFAULT_FOLDER, State, TestbedError
@@ -33,7 +35,7 @@ class Testbed:
     read_delay_us
         What each read of a server costs at least, in microseconds.
     error_rate
-        Share of the servers' reads, 0 to 1, that fail.
+        Share of the servers' reads, 0 to 1, that fail with EIO; this needs a C compiler.
     folder
         Where it lives; there is one testbed in a folder at a time.
     data
@@ -204,9 +206,11 @@ def _make_folders(plan: Plan) -> None:
 
 
 def _start_all(plan: Plan) -> None:
+    plain = dict(os.environ)
+    failing = build_library(plan.error_library, error_rate=plan.error_rate) if plan.error_rate else plain
     running: dict[str, Process] = {}
     for daemon in plan.daemons:
-        running[daemon.name] = _start(daemon)
+        running[daemon.name] = _start(daemon, failing if daemon.name.startswith("brick") else plain)
         state.write(Path(plan.folder), State(plan, running))
 
 
@@ -217,11 +221,12 @@ def _await_answers(plan: Plan) -> None:
             raise TestbedError(f"{mount}: expected an answer within {_START_S:g} s, found none{_complaint(daemon)}")
 
 
-def _start(daemon: Daemon) -> Process:
+def _start(daemon: Daemon, environment: Mapping[str, str]) -> Process:
     daemon.volume_file.write_text(daemon.volume)
-    if processes.launch(daemon.argv, timeout_s=_START_S) and (found := processes.find(daemon.argv)):
+    started = processes.launch(daemon.argv, environment=environment, timeout_s=_START_S)
+    if started and (found := processes.find(daemon.argv)):
         return found[0]
-    raise TestbedError(f"{daemon.name}: expected {daemon.argv[0]} to start, found that it ended{_complaint(daemon)}")
+    raise TestbedError(f"{daemon.name}: expected {daemon.argv[0]} to start, found that it did not{_complaint(daemon)}")
 
 
 def _complaint(daemon: Daemon) -> str:

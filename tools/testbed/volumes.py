@@ -14,7 +14,7 @@ _LOOPBACK: Final = "127.0.0.1"
 _TCP: Final = {"transport-type": "tcp", "transport.address-family": "inet"}
 
 
-def brick_volume(directory: str | os.PathLike[str], *, port: int, read_delay_us: int, error_rate: float) -> str:
+def brick_volume(directory: str | os.PathLike[str], *, port: int, read_delay_us: int) -> str:
     """Return the volume file of a server that listens on loopback and keeps its files in a directory.
 
     Parameters
@@ -25,18 +25,12 @@ def brick_volume(directory: str | os.PathLike[str], *, port: int, read_delay_us:
         Where the server listens.
     read_delay_us
         What each read waits before it is answered, in microseconds; others overtake it meanwhile.
-    error_rate
-        Share of the reads, 0 to 1, that fail with EIO.
     """
     stack = [
         _translator("posix", "storage/posix", {"directory": os.fspath(directory)}),
         _translator("locks", "features/locks", {}, ["posix"]),
     ]
     below = "locks"
-    if error_rate:
-        percent = {"enable": "read", "failure": f"{100 * error_rate:g}", "error-no": "EIO"}
-        stack.append(_translator("errors", "debug/error-gen", percent, [below]))
-        below = "errors"
     if read_delay_us:
         delay = {"enable": "READ", "delay-duration": str(read_delay_us), "delay-percentage": "100"}
         stack.append(_translator("delay", "debug/delay-gen", delay, [below]))
