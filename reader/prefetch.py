@@ -6,52 +6,21 @@ From then on they run ahead, by a window that doubles whenever the consumer has 
 of window, up to ``prefetch_bytes``. When many units in a row turn out to be in memory, it is as at first again.
 """
 
-import atexit
-import logging
-import os
 from collections import deque
 from collections.abc import Callable, Iterator
-from threading import Condition, RLock, Thread
-from time import monotonic
+from threading import Condition, RLock
 from typing import Final
-from weakref import WeakSet
 
-import numpy as np
-from numpy.typing import NDArray
-
-from lmdbio.reader.fetch import RecordSource, end_of_task, read_all, read_cached, reads_of
+from lmdbio.reader.crew import Crew
+from lmdbio.reader.fetch import RecordSource
+from lmdbio.reader.load import Load
 from lmdbio.reader.loader import Loaded
 from lmdbio.reader.pool import BufferPool
 from lmdbio.reader.unit import Unit
+from lmdbio.reader.window import Window
 
-_CLOSE_AFTER: Final = 16
-"""Units in a row that were in memory, after which the window is as at first."""
 _LOCK_WAIT_S: Final = 1.0
 """Seconds that a finalizer waits for the lock; only a thread that the interpreter's end froze holds it that long."""
-_EXIT_WAIT_S: Final = 5.0
-"""Seconds that the interpreter's end waits for reads in flight."""
-_log = logging.getLogger("lmdbio.reader")
-
-
-class Load:
-    """A unit on its way into its buffer."""
-
-    __slots__ = ("buffer", "error", "in_flight", "next_read", "reads", "unit", "view", "was_cached")
-
-    def __init__(self, unit: Unit) -> None:
-        self.unit = unit
-        self.buffer: NDArray[np.uint8] | None = None  # uint8, shape (unit.plan.size,); None until its reading begins
-        self.view: memoryview | None = None
-        self.reads = reads_of(unit.plan)
-        self.next_read = 0
-        self.in_flight = 0
-        self.was_cached = True
-        self.error: BaseException | None = None
-
-    @property
-    def has_reads(self) -> bool:
-        """Whether there are reads that nobody has begun and that are worth beginning."""
-        return self.error is None and self.next_read < len(self.reads)
 
 
 class Prefetcher:
@@ -93,32 +62,25 @@ class Prefetcher:
         self._source = source
         self._pool = pool
         self._depth = depth
-        self._prefetch_bytes = prefetch_bytes
-        self._least_window = min(least_window, prefetch_bytes)
-        self._first_window = max(self._least_window, min(window, prefetch_bytes))
         self._on_wait = on_wait
         self._lock = RLock()  # the garbage collector may call `abandon` in a thread that holds it
         self._work = Condition(self._lock)  # a thread may find something to do
         self._progress = Condition(self._lock)  # reads or a plan were finished
-        self._threads: list[Thread] = []
+        self._crew = Crew(depth)
         # All below is guarded by the lock.
         self._loads: deque[Load] = deque()  # planned and not taken; all but the last are begun
         self._planning = False
         self._planning_error: BaseException | None = None
         self._is_exhausted = False
         self._is_closed = False
-        self._window = self._least_window
-        self._is_open = False  # whether reads have had to wait lately
-        self._ahead = 0  # bytes begun and not taken
-        self._held = 0  # bytes begun and not given back
+        self._window = Window(least=least_window, first=window, most=prefetch_bytes)
         self._n_starved = 0  # threads that have nothing to do for want of window
-        self._n_cached = 0  # units in a row that were in memory
 
     @property
     def window(self) -> int:
         """Bytes that the threads may run ahead at present."""
         with self._lock:
-            return self._window
+            return self._window.size
 
     def peek(self) -> Unit | None:
         """Return the next unit to be taken, without reading it; None after the last.
@@ -163,10 +125,10 @@ class Prefetcher:
             self._check_open()
             load = self._loads[0]
             self._begin(load)
-            if self._window and not self._threads:
-                self._start(1)
-            if not self._window:
-                self._read_cached(load)
+            if self._window.size and not self._crew:
+                self._crew.start(1, self._run, self)
+            if not self._window.size:
+                load.read_cached(self._source, self._progress)
             while load.has_reads:
                 has_waited |= not self._read_some(load)
             while load.in_flight:
@@ -174,9 +136,10 @@ class Prefetcher:
                 self._progress.wait()
             self._check_open()
             self._loads.popleft()
-            self._ahead -= load.unit.plan.size
-            self._adapt(load, has_waited=has_waited)
-            if self._window:
+            self._window.take(load.size)
+            if self._window.adapt(was_cached=load.was_cached, has_waited=has_waited, is_starved=bool(self._n_starved)):
+                self._work.notify_all()
+            elif self._window.size:
                 self._work.notify()
         load.view = None
         return load
@@ -185,8 +148,8 @@ class Prefetcher:
         """Count a unit as held no longer; its buffer goes back to the pool when nothing refers to it."""
         load.buffer = None
         with self._lock:
-            self._held -= load.unit.plan.size
-            if self._window:
+            self._window.give_back(load.unit.plan.size)
+            if self._window.size:
                 self._work.notify()
 
     def close(self) -> None:
@@ -207,8 +170,7 @@ class Prefetcher:
 
     def join(self, deadline: float | None = None) -> None:
         """Wait until the threads of a closed prefetcher have ended, or until a time by the monotonic clock."""
-        for thread in list(self._threads):
-            thread.join(None if deadline is None else max(0.0, deadline - monotonic()))
+        self._crew.join(deadline)
 
     def _end(self) -> None:
         self._is_closed = True
@@ -236,8 +198,8 @@ class Prefetcher:
         """Do some reads of the first unit that has any and may be begun, and say whether there were."""
         # No reference to a load may outlive this call: its buffer could not be used again while the thread waits.
         for load in self._loads:
-            if load.buffer is None:
-                if not self._may_begin(load):
+            if not load.is_begun:
+                if not self._window.has_room(load.size):
                     return False
                 self._begin(load)
             if load.has_reads:
@@ -246,19 +208,13 @@ class Prefetcher:
         return False
 
     def _may_plan(self) -> bool:
-        if self._planning or self._is_exhausted or not self._window:
+        if self._planning or self._is_exhausted or not self._window.size:
             return False
-        return not self._loads or self._loads[-1].buffer is not None
+        return not self._loads or self._loads[-1].is_begun
 
     def _is_short(self) -> bool:
         """Return whether a unit is planned that the window alone keeps from being begun."""
-        return self._window > 0 and bool(self._loads) and self._loads[-1].buffer is None
-
-    def _may_begin(self, load: Load) -> bool:
-        size = load.unit.plan.size
-        if self._held + size > self._prefetch_bytes:
-            return False
-        return self._window > 0 and (not self._ahead or self._ahead + size <= self._window)
+        return self._window.size > 0 and bool(self._loads) and not self._loads[-1].is_begun
 
     def _plan(self) -> None:
         """Plan the next unit, without the lock meanwhile."""
@@ -285,100 +241,22 @@ class Prefetcher:
 
     def _begin(self, load: Load) -> None:
         """Give the unit a buffer, which makes its reads free for all."""
-        if load.buffer is not None:
+        if load.is_begun:
             return
-        load.buffer = self._pool.take(load.unit.plan.size)
-        load.view = load.buffer.data
-        self._ahead += load.unit.plan.size
-        self._held += load.unit.plan.size
-        if self._window:
+        load.begin(self._pool)
+        self._window.begin(load.size)
+        if self._window.size:
             self._work.notify(len(load.reads))
 
-    def _read_cached(self, load: Load) -> None:
-        """Do the unit's reads as far as their bytes are in memory, without the lock meanwhile."""
-        first, load.next_read = load.next_read, len(load.reads)
-        assert load.view is not None
-        end = first
-        try:
-            self._lock.release()
-            end = read_cached(self._source, load.reads, first, load.view)
-        finally:
-            self._lock.acquire()
-            load.next_read = end
-
     def _read_some(self, load: Load) -> bool:
-        """Do the unit's next reads, without the lock meanwhile, and return whether their bytes were in memory."""
-        first = load.next_read
-        load.next_read = end_of_task(load.reads, first)
-        reads = load.reads[first : load.next_read]
-        load.in_flight += 1
-        assert load.view is not None
-        error: BaseException | None = None
-        was_cached = False
-        try:
-            self._lock.release()
-            was_cached = read_all(self._source, reads, load.view, on_miss=self._run_ahead)
-        except BaseException as exc:
-            error = exc  # the consumer raises it when it gets to this unit; what is half read never counts as whole
-            if not isinstance(exc, Exception):
-                raise
-        finally:
-            self._lock.acquire()
-            load.in_flight -= 1
-            load.was_cached &= was_cached
-            load.error = load.error or error
-            if not load.in_flight:
-                self._progress.notify_all()
-        return was_cached
+        return load.read_some(self._source, self._progress, on_miss=self._run_ahead)
 
     def _run_ahead(self) -> None:
         """Open the window, and start the threads: called when a read is about to wait."""
         with self._lock:
-            if self._is_open or self._is_closed:
+            if self._window.is_open or self._is_closed:
                 return
-            self._is_open = True
             self._on_wait()
-            self._window = self._first_window
-            self._n_cached = 0
-            self._start(self._depth)
+            self._window.open()
+            self._crew.start(self._depth, self._run, self)
             self._work.notify_all()
-
-    def _start(self, n_threads: int) -> None:
-        """Start threads until there are so many, or as many as the system lets: the consumer reads, too."""
-        n_threads = min(n_threads, self._depth)
-        while len(self._threads) < n_threads:
-            thread = Thread(target=self._run, name="lmdbio-read", daemon=True)
-            try:
-                thread.start()
-            except RuntimeError as exc:
-                self._depth = len(self._threads)
-                _log.warning("reading with %d threads, expected %d: %s", self._depth, n_threads, exc)
-                return
-            self._threads.append(thread)
-            _live.add(self)
-
-    def _adapt(self, load: Load, *, has_waited: bool) -> None:
-        self._n_cached = self._n_cached + 1 if load.was_cached else 0
-        if self._n_cached >= _CLOSE_AFTER:
-            self._window = self._least_window
-            self._is_open = False
-        elif has_waited and self._n_starved and self._is_open:
-            self._window = min(2 * self._window, self._prefetch_bytes)
-            self._work.notify_all()
-
-
-_live: WeakSet[Prefetcher] = WeakSet()  # all that have threads
-
-
-def _end_all() -> None:
-    """End all threads before the interpreter freezes them wherever they are, but never wait long for a file system."""
-    deadline = monotonic() + _EXIT_WAIT_S
-    ending = list(_live)
-    for prefetcher in ending:
-        prefetcher.abandon()
-    for prefetcher in ending:
-        prefetcher.join(deadline)
-
-
-atexit.register(_end_all)
-os.register_at_fork(after_in_child=_live.clear)  # threads are not inherited, locks in any state are

@@ -407,4 +407,4 @@ def test_memory_held_ahead_is_bounded(folder: Path, monkeypatch: pytest.MonkeyPa
     with ParallelReader(folder, batch_size=8, prefetch_bytes=200_000, options=ReadOptions(coalesce=50_000)) as reader:
         epoch_reader = iter(reader)
         for _ in epoch_reader:
-            assert epoch_reader._loader._held <= 200_000 + 8 * 40_000
+            assert epoch_reader._loader._window.held <= 200_000 + 8 * 40_000

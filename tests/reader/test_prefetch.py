@@ -325,10 +325,10 @@ def test_where_no_more_threads_can_be_started_the_others_read(
 
 _LEFT_OPEN = """
 import sys, threading, time
-from lmdbio.reader import prefetch
+from lmdbio.reader import crew, prefetch
 from tests.reader.sources import FakeSource
 from tests.reader.test_prefetch import CONTENT, make_prefetcher
-prefetch._LOCK_WAIT_S = prefetch._EXIT_WAIT_S = 0.2
+prefetch._LOCK_WAIT_S = crew._EXIT_WAIT_S = 0.2
 class Epoch:
     def __init__(self):
         self.prefetcher = make_prefetcher(FakeSource(CONTENT, delay_s={delay_s}), depth=8)
