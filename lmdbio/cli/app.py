@@ -10,6 +10,7 @@ from typing import NoReturn, ParamSpec
 
 import typer
 
+from lmdbio.cli.bench import bench
 from lmdbio.cli.convert import convert
 from lmdbio.cli.get import get
 from lmdbio.cli.index import index
@@ -26,6 +27,7 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "info": info,
     "get": get,
     "verify": verify,
+    "bench": bench,
 }
 _RANK_0_ALONE = {"lmdbio info", "lmdbio get"}  # these answer one person; every rank would say the same
 _INTERRUPTED = 130  # 128 + SIGINT, as shells count

@@ -37,35 +37,40 @@ class Progress:
         self._clock = clock
         self._shown = not quiet and find_launch().rank == 0
         self._bar: Any = None
-        self._reset("", None)
+        self._reset("", None, "records")
 
-    def _reset(self, title: str, total: int | None) -> None:
+    def _reset(self, title: str, total: int | None, unit: str) -> None:
         self._title = title
         self._total = total
+        self._unit = unit
         self._started = self._spoke = self._clock()
 
-    def begin(self, title: str, total: int | None = None) -> None:
-        """Start counting anew, towards ``total`` records if it is known."""
+    def begin(self, title: str, total: int | None = None, *, unit: str = "records") -> None:
+        """Start counting anew, towards ``total`` records, or what else is counted, if it is known."""
         self.close()
-        self._reset(title, total)
+        self._reset(title, total, unit)
         if self._shown and self._stream.isatty():
             from tqdm import tqdm
 
             self._bar = tqdm(
-                desc=title, total=total, unit=" records", file=self._stream, leave=False, mininterval=_BAR_EVERY_S
+                desc=title, total=total, unit=f" {unit}", file=self._stream, leave=False, mininterval=_BAR_EVERY_S
             )
 
     def __call__(self, records: int, n_bytes: int) -> None:
         """Show that so many records, of so many bytes together, are done by now."""
+        if self._shown:
+            self.show(records, format_rate(n_bytes, self._clock() - self._started))
+
+    def show(self, done: int, note: str) -> None:
+        """Show that so many are done by now, and a few words on it."""
         now = self._clock()
         if self._bar is not None:
-            self._bar.set_postfix_str(format_rate(n_bytes, now - self._started), refresh=False)
-            self._bar.update(records - self._bar.n)
+            self._bar.set_postfix_str(note, refresh=False)
+            self._bar.update(done - self._bar.n)
         elif self._shown and now - self._spoke >= _LINE_EVERY_S:
             self._spoke = now
             of_total = f" of {self._total:,}" if self._total is not None else ""
-            rate = format_rate(n_bytes, now - self._started)
-            print(f"{self._title}: {records:,}{of_total} records, {rate}", file=self._stream, flush=True)
+            print(f"{self._title}: {done:,}{of_total} {self._unit}, {note}", file=self._stream, flush=True)
 
     def close(self) -> None:
         """Take the bar off the terminal; a second call does nothing."""

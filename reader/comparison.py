@@ -1,0 +1,111 @@
+"""Measurements made comparable: a row for each way, medians over rounds, ratios within a round. Pure: no I/O."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Self
+
+from lmdbio.reader.measure import Measurement
+from lmdbio.reader.ways import State, Way
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """What several rounds came to."""
+
+    median: float
+    """The middle one."""
+    least: float
+    """The least."""
+    most: float
+    """The most."""
+
+    @classmethod
+    def of(cls, numbers: Sequence[float]) -> Self:
+        """Return the spread of at least one number."""
+        return cls(median(numbers), min(numbers), max(numbers))
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One way, in one state of the page cache, read by the ranks of some nodes."""
+
+    state: State
+    """State of the page cache."""
+    n_nodes: int
+    """Nodes whose ranks read."""
+    n_ranks: int
+    """Ranks that read."""
+    way: Way
+    """The way."""
+    n_rounds: int
+    """Rounds that were measured."""
+    is_steady: bool
+    """Whether all rounds went on for long enough; otherwise it would be faster in the long run."""
+    rate: Spread
+    """Bytes per second, of all ranks together."""
+    records_per_s: float | None
+    """Records per second, of all ranks together, median; None for plain reads."""
+    cpu_s_per_record: float | None
+    """Seconds of processor time for each record, median; None for plain reads."""
+    to_stock: Spread | None
+    """How many times stock's rate, in the same kind of order and its better way there; None for plain reads."""
+    to_plain: Spread | None
+    """What part of the faster plain reads' rate; None for plain reads."""
+
+
+def compare(measurements: Iterable[Measurement]) -> list[Row]:
+    """Return a row for each way that was measured, in the order of first appearance by state, nodes, and order."""
+    by_way: dict[tuple[State, int], dict[Way, dict[int, Measurement]]] = {}
+    for done in measurements:
+        ways = by_way.setdefault((done.run.state, done.run.n_nodes), {})
+        ways.setdefault(done.run.way, {})[done.run.round] = done
+    return [
+        _row(way, rounds, state=state, n_nodes=n_nodes, rivals=ways)
+        for (state, n_nodes), ways in by_way.items()
+        for way, rounds in ways.items()
+    ]
+
+
+def _row(
+    way: Way,
+    rounds: dict[int, Measurement],
+    *,
+    state: State,
+    n_nodes: int,
+    rivals: dict[Way, dict[int, Measurement]],
+) -> Row:
+    done = list(rounds.values())
+    is_plain = way.by == "plain"
+    records = [run for run in done if run.n_records]
+    stock = _fastest(rivals, lambda rival: rival.by == "stock" and rival.is_shuffled == way.is_shuffled)
+    plain = _fastest(rivals, lambda rival: rival.by == "plain")
+    return Row(
+        state=state,
+        n_nodes=n_nodes,
+        n_ranks=done[0].n_ranks,
+        way=way,
+        n_rounds=len(done),
+        is_steady=all(run.is_steady for run in done),
+        rate=Spread.of([_rate(run) for run in done]),
+        records_per_s=median(run.n_records / run.seconds for run in records) if records else None,
+        cpu_s_per_record=median(run.cpu_s / run.n_records for run in records) if records else None,
+        to_stock=None if is_plain else _ratio(rounds, stock),
+        to_plain=None if is_plain else _ratio(rounds, plain),
+    )
+
+
+def _rate(done: Measurement) -> float:
+    return done.n_bytes / done.seconds
+
+
+def _fastest(ways: dict[Way, dict[int, Measurement]], is_rival: Callable[[Way], bool]) -> dict[int, Measurement] | None:
+    """Return the rounds of the way that is fastest in the median, of those asked for."""
+    rivals = [rounds for way, rounds in ways.items() if is_rival(way)]
+    return max(rivals, key=lambda rounds: median(map(_rate, rounds.values())), default=None)
+
+
+def _ratio(rounds: dict[int, Measurement], others: dict[int, Measurement] | None) -> Spread | None:
+    """Return how many times as fast as the others, in the same round."""
+    ratios = [_rate(run) / _rate(others[number]) for number, run in rounds.items() if others and number in others]
+    return Spread.of(ratios) if ratios else None
