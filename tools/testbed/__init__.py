@@ -18,6 +18,11 @@ In a benchmark or a test::
         for mount in testbed.mounts:                                     # the same files in each
             measure(mount / "train.lmdb")
 
+A file that was closed or synced on one node is whole on every other that opens it then. One that is open already hears
+within a second of what another node does, and never of bytes changed in place, beyond its first 16 MiB only: a stripe
+has no say in the file's time. Programs that write a new file and rename it, or LMDB, whose first page changes with each
+commit, do not come to feel this.
+
 Whatever happened to its processes, ``python -m tools.testbed down`` leaves no process, mount, port or file behind.
 """
 

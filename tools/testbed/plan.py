@@ -9,7 +9,11 @@ from tools.testbed.volumes import brick_volume, client_volume
 STRIPE: Final = "16MB"
 """How much of a file lies on one brick before the next stripe may go to another."""
 
-_CLIENT_OPTIONS: Final = ("--attribute-timeout=0", "--entry-timeout=0")
+_CLIENT_OPTIONS: Final = ("--entry-timeout=0", "--attribute-timeout=1", "--auto-invalidation=on")
+"""A name is looked up anew at each open, which brings the file's size and time along; where these have changed the
+system forgets what it held of the file (not without auto-invalidation: it then keeps the bytes of a file written over
+by another node). A file that stays open asks once a second: at 0 s, each read from the cache would ask the servers.
+"""
 
 
 @dataclass(frozen=True, slots=True)
