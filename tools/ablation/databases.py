@@ -3,7 +3,7 @@
 import json
 import os
 import shutil
-from collections.abc import Iterable
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -13,24 +13,24 @@ import lmdb
 import numpy as np
 
 from lmdbio.convert.job import Job
-from lmdbio.convert.options import Options
+from lmdbio.convert.options import DEFAULT_WORKERS, Options
 from lmdbio.convert.planning import ConversionPlan, plan_conversion
 from lmdbio.convert.target import Target
 from lmdbio.convert.transfer import Progress
 from lmdbio.layout import build_index
 from lmdbio.layout.index import Index
-from lmdbio.layout.keys import Keys
+from lmdbio.layout.keys import Keys, take_keys
 from lmdbio.layout.plan import plan_database
-from tools.ablation.records import MadeRecords
+from tools.ablation.records import made_records
+from tools.compare.conversion import SyntheticInputs
+from tools.compare.data import Synthetic
 
 Writer: TypeAlias = Literal["stock, append", "stock, random", "lmdbio"]
 
-CACHE: Final = Path("/var/tmp/lmdbio-bench")
 _COMMIT_EVERY: Final = 1_000
 """Puts of one transaction, as in Caffe's tools."""
 _PAGE_SIZE: Final = 4096
-_STAMP: Final = "ablation.json"
-_VERSION: Final = 1
+_VERSION: Final = 2
 """Raised when databases of the same variant come out otherwise."""
 
 
@@ -66,31 +66,42 @@ ABLATED: Final = (
 VARIANTS: Final = {variant.name: variant for variant in (*MAIN, *ABLATED)}
 
 
-def make_databases(cache: Path, records: MadeRecords, variants: Iterable[Variant]) -> dict[str, Path]:
-    """Return the directory of each variant's database by name, made where the cache does not hold it yet.
+def make_database(cache: Path, variant: Variant, *, kind: str, n_records: int) -> Path:
+    """Return the directory of a variant's database, made anew unless the cache holds the very same.
 
-    Each holds ``data.mdb`` and its sidecar with labels and checksums.
+    It holds ``data.mdb`` and its sidecar with labels and checksums.
+
+    Parameters
+    ----------
+    cache
+        Where databases are kept.
+    variant
+        How to write it.
+    kind, n_records
+        The records; see :mod:`tools.ablation.records`.
     """
-    return {variant.name: make_database(cache, records, variant) for variant in variants}
-
-
-def make_database(cache: Path, records: MadeRecords, variant: Variant) -> Path:
-    """Return the directory of a variant's database, made anew unless the cache holds the very same."""
-    goal = cache / f"ablation-{records.kind}-{records.n_records}" / f"{variant.name}.lmdb"
+    goal = cache / f"ablation-{kind}-{n_records}" / f"{variant.name}.lmdb"
     stamp = goal.with_suffix(".json")
-    wanted = {"version": _VERSION, "kind": records.kind, "n_records": records.n_records} | asdict(variant)
+    wanted = {"version": _VERSION, "kind": kind, "n_records": n_records} | asdict(variant)
     if _read(stamp) == wanted and goal.is_dir():
         return goal
     goal.parent.mkdir(parents=True, exist_ok=True)
-    stamp.unlink(missing_ok=True)
-    shutil.rmtree(goal, ignore_errors=True)
+    remove_database(goal)
+    records = made_records(kind, n_records)
+    inputs = SyntheticInputs(records)
     if variant.writer == "lmdbio":
-        _convert(goal, records, variant)
+        _convert(goal, inputs, variant)
     else:
-        _put(goal, records, append=variant.writer == "stock, append")
-        _index(goal, records)
+        _put(goal, records, list(inputs.inputs.paths), append=variant.writer == "stock, append")
+        _index(goal, inputs)
     stamp.write_text(json.dumps(wanted))  # last: a database without it is made again
     return goal
+
+
+def remove_database(database: Path) -> None:
+    """Remove what :func:`make_database` made, if it is there."""
+    database.with_suffix(".json").unlink(missing_ok=True)
+    shutil.rmtree(database, ignore_errors=True)
 
 
 def _read(stamp: Path) -> dict[str, Any] | None:
@@ -100,40 +111,39 @@ def _read(stamp: Path) -> dict[str, Any] | None:
     return None
 
 
-def _put(goal: Path, records: MadeRecords, *, append: bool) -> None:
+def _put(goal: Path, records: Synthetic, keys: Sequence[bytes], *, append: bool) -> None:
     """Write the records with the stock library, in key order or a random one."""
-    n_records = records.n_records
+    n_records = len(records)
     order = np.arange(n_records) if append else np.random.default_rng(1).permutation(n_records)
-    size = int(records.inputs.sizes.sum(dtype=np.int64))
-    map_size = 2 * size + n_records * 3 * _PAGE_SIZE + (64 << 20)
+    map_size = 2 * int(records.sizes.sum()) + n_records * 3 * _PAGE_SIZE + (64 << 20)
     with lmdb.open(str(goal), map_size=map_size, lock=False, sync=False) as environment:
         for begin in range(0, n_records, _COMMIT_EVERY):
             with environment.begin(write=True) as transaction:
                 for number in order[begin : begin + _COMMIT_EVERY].tolist():
-                    transaction.put(records.key(number), records.value(number), append=append)
+                    transaction.put(keys[number], records.value(number), append=append)
         environment.sync(True)
 
 
-def _index(goal: Path, records: MadeRecords) -> None:
-    """Save the index of a database whose keys are the records', in their order, with labels."""
+def _index(goal: Path, inputs: SyntheticInputs) -> None:
+    """Save the index of a database whose keys are the records' names, in their order, with labels."""
     index = build_index(goal, checksum=True)
     labelled = Index.make(
         fingerprint=index.fingerprint,
         page_size=index.page_size,
-        keys=records.inputs.paths,
+        keys=inputs.inputs.paths,
         key_order=index.key_order,
         offsets=index.offsets,
         lengths=index.lengths,
         layout_order=index.layout_order,
         partitions=index.partitions,
-        labels=records.labels,
+        labels=inputs.inputs.labels.astype(np.int64),
         checksums=index.checksums,
-        class_names=list(records.class_names),
+        class_names=list(inputs.class_names),
     )
     labelled.save(goal / "data.mdb.index")
 
 
-def _convert(goal: Path, records: MadeRecords, variant: Variant) -> None:
+def _convert(goal: Path, inputs: SyntheticInputs, variant: Variant) -> None:
     """Write the records as a conversion does."""
     options = Options(
         kind="folder",
@@ -147,11 +157,11 @@ def _convert(goal: Path, records: MadeRecords, variant: Variant) -> None:
         n_partitions=None,
         align=variant.align,
     )
-    plan = plan_conversion(records.inputs, options)
+    plan = plan_conversion(inputs.inputs, options)
     if variant.leaves_apart:
         plan = _with_leaves_apart(plan, options)
     with Target(os.fspath(goal), overwrite=False) as target:
-        Job(records, target, plan).run(options, skip=False, workers=2, progress=Progress(None))
+        Job(inputs, target, plan).run(options, skip=False, workers=DEFAULT_WORKERS, progress=Progress(None))
         target.publish()
 
 
@@ -160,7 +170,7 @@ def _with_leaves_apart(plan: ConversionPlan, options: Options) -> ConversionPlan
 
     That is where they go as soon as the keys are not in layout order, so the last two records change keys.
     """
-    keys = [plan.database.keys[number] for number in range(plan.database.n_records)]
+    keys = list(take_keys(plan.database.keys))
     keys[-2:] = reversed(keys[-2:])
     database = plan_database(
         Keys.from_list(keys),
