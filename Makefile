@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 CODE := convert layout reader lmdbio/*.py lmdbio/cli tests tools examples
 
-.PHONY: test lint demo clean
+.PHONY: test lint demo bench bench-full clean
 .DEFAULT_GOAL := test
 
 test: .venv/dev
@@ -18,11 +18,22 @@ lint: .venv/dev
 demo: .venv/demo
 	$(BIN)/python -m tools.demo
 
+# Without collective reads, which no short form shows at their best, and with few photographs: under 6 minutes in all.
+bench: .venv/demo
+	$(BIN)/python -m tools.compare --contestants lmdbio stock webdataset files \
+		--ways sequential 'sequential direct' block global 'global direct' 'cursor*' 'get*' shuffled \
+		--records 2000 --time-limit 210 --out bench
+
+# Takes hours, and needs root and the packages glusterfs-server, glusterfs-client and fuse3.
+bench-full: .venv/demo
+	$(BIN)/python -m tools.compare --contestants all --questions '*' --place local testbed \
+		--out bench --document docs/performance.md
+
 .venv/dev .venv/demo: .venv/%: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$*]'
 	touch $@
 
 clean:
-	rm -rf .venv demo build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv demo bench build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +

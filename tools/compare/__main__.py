@@ -13,8 +13,9 @@ from typing import Any, Final
 
 from tools.compare import caches, charts, data, tables
 from tools.compare.contestants import all_names, load
-from tools.compare.driver import Driver, Settings, chosen_ways, data_set_of, join
+from tools.compare.driver import Driver, Settings, data_set_of
 from tools.compare.environments import PLOT, cache_folder, python_of
+from tools.compare.members import chosen_ways, join
 from tools.compare.performance import write_measured
 from tools.compare.questions import PLACES, SHORT, Question, all_questions, select
 from tools.compare.ranks import ROOT

@@ -1,16 +1,18 @@
 """What of a data set the page cache holds when the clock starts: nothing, or all; and memory used once before."""
 
+import functools
 import itertools
 import mmap
 import os
 import subprocess
 import sys
 from collections.abc import Iterable, Sequence
-from functools import cache
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from tools import page_cache
+from tools.compare.questions import Cache
 
 _DROP: Final = Path("/proc/sys/vm/drop_caches")
 _N_LOOKED_AT: Final = 50
@@ -27,7 +29,7 @@ def files_below(folders: Iterable[Path]) -> list[Path]:
     return [path for folder in folders for path in _files_below(folder)]
 
 
-@cache
+@functools.cache
 def _files_below(folder: Path) -> tuple[Path, ...]:
     """Return the files of one folder; on a network to list thousands takes long, and nobody adds any."""
     return tuple(sorted(Path(path, name) for path, _, names in os.walk(folder) for name in names))
@@ -36,6 +38,29 @@ def _files_below(folder: Path) -> tuple[Path, ...]:
 def can_drop_all() -> bool:
     """Return whether this process may empty the page cache, inodes and names included."""
     return os.geteuid() == 0 and os.access(_DROP, os.W_OK)
+
+
+def prepare(cache: Cache, folders: Sequence[Path]) -> None:
+    """Bring the page cache into the state that a question asks for.
+
+    Parameters
+    ----------
+    cache
+        The state.
+    folders
+        What will be read, seen from each node.
+
+    Raises
+    ------
+    NotCold
+        If the system does not forget the files.
+    """
+    distinct = list(dict.fromkeys(folders))
+    os.sync()  # what was written or removed before must not be at the cost of this run
+    if cache == "cold":
+        make_cold(distinct)
+    else:
+        make_warm(distinct)
 
 
 def make_cold(folders: Sequence[Path]) -> None:
@@ -49,22 +74,33 @@ def make_cold(folders: Sequence[Path]) -> None:
         If it does not.
     """
     files = files_below(folders)
+    forget(files)
+    for path in files[:: max(1, len(files) // _N_LOOKED_AT)]:
+        with suppress(FileNotFoundError):
+            _check_cold(path)
+
+
+def _check_cold(path: Path) -> None:
+    share = page_cache.cached_share(path)
+    if share > _COLD_SHARE and path.stat().st_size:
+        raise NotCold(f"{path}: expected the system to forget the file, found {share:.0%} of it in memory")
+
+
+def forget(files: Iterable[Path]) -> None:
+    """Ask the system to forget these files, or all; what is mapped stays."""
     if can_drop_all():
         _DROP.write_text("3")
-    else:
-        for path in files:
+        return
+    for path in files:
+        with suppress(FileNotFoundError):  # contestants make and remove files as they read
             page_cache.drop(path)
-    for path in files[:: max(1, len(files) // _N_LOOKED_AT)]:
-        # Named files that nobody has read since may be looked at without reading them.
-        share = page_cache.cached_share(path)
-        if share > _COLD_SHARE and path.stat().st_size:
-            raise NotCold(f"{path}: expected the system to forget the file, found {share:.0%} of it in memory")
 
 
 def make_warm(folders: Sequence[Path]) -> None:
     """Read all files in these folders once."""
     for path in files_below(folders):
-        page_cache.fill(path)
+        with suppress(FileNotFoundError):
+            page_cache.fill(path)
 
 
 def use_memory(n_bytes: int) -> None:

@@ -62,7 +62,7 @@ def _draw_bars(axis: Any, question: Question, rows: Sequence[Row]) -> None:
     for place, (row, (_, middle, high)) in enumerate(zip(rows, spreads, strict=True)):
         text = f"{middle:,.0f} MB/s, {row.records_per_s:,.0f} records/s"
         axis.text(high + most * 0.012, place, text, va="center", fontsize=7)
-    axis.set_xlim(0, most * 1.28)
+    axis.set_xlim(0, most * 1.36)
     axis.invert_yaxis()
     axis.margins(y=0.02)
     axis.set_title(question.title, fontsize=10, loc="left")

@@ -1,24 +1,22 @@
 """Asking all questions: makes the data, the stores and the caches' states, and runs the rounds."""
 
-import os
 import shutil
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from fnmatch import fnmatch
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from tools.compare import caches, ceilings, data, places
-from tools.compare.contestant import Contestant, Source, Way
-from tools.compare.contestants import load
+from tools.compare.contestant import Source
 from tools.compare.data import DataSet
+from tools.compare.dd_ways import Condition, dd_ways
 from tools.compare.digests import expect
 from tools.compare.entrants import Conditions, Cp, Dd, Entrant, Reading, Storing
-from tools.compare.environments import python_of
-from tools.compare.questions import Cache, Place, Question
+from tools.compare.members import Member
+from tools.compare.questions import Place, Question
 from tools.compare.ranks import RankFailure
 from tools.compare.results import Results, Run, describe_folder
 from tools.compare.rounds import Clock, order_of
@@ -43,23 +41,6 @@ class Settings:
     seed: int
     timeout_s: float
     """For one run."""
-
-
-@dataclass(slots=True)
-class Member:
-    """A contestant that takes part."""
-
-    name: str
-    """What it is loaded by."""
-    contestant: Contestant
-    ways: tuple[Way, ...]
-    """How it reads in this comparison."""
-    python: str
-
-    @property
-    def store(self) -> str:
-        """Name of its folder."""
-        return self.contestant.name.replace("/", "-")
 
 
 @dataclass(slots=True)
@@ -170,15 +151,14 @@ class Driver:
             self._read(questions, conditions, mounts)
 
     def _read(self, questions: list[Question], conditions: Conditions, roots: places.Roots) -> None:
-        dd = self._choose_dd(questions, conditions, roots)
+        self._say(f"choosing the fastest ways of dd for {conditions.data.name}")
+        dd = dd_ways(questions, roots, timeout_s=conditions.timeout_s)
         for number, question in self._rounds(questions, n_entrants=self._n_readers(questions)):
             for entrant, store in order_of(self._readers(question, dd), number=number):
                 folders = roots.folders(store, n_ranks=question.processes)
                 self._run(entrant, question, number, conditions, folders, folders)
 
-    def _readers(
-        self, question: Question, dd: dict[tuple[Cache, int], list[ceilings.DdWay]]
-    ) -> list[tuple[Entrant, str]]:
+    def _readers(self, question: Question, dd: dict[Condition, list[ceilings.DdWay]]) -> list[tuple[Entrant, str]]:
         found: list[tuple[Entrant, str]] = [
             (Reading(member.contestant, member.name, way, member.python, self.results.versions), member.store)
             for member in self.members
@@ -195,33 +175,6 @@ class Driver:
             sum(way.order == question.order for member in self.members for way in member.ways) for question in questions
         ]
         return max(ways, default=0)
-
-    def _choose_dd(
-        self, questions: Sequence[Question], conditions: Conditions, roots: places.Roots
-    ) -> dict[tuple[Cache, int], list[ceilings.DdWay]]:
-        """Return the ways of dd that take part, for each state of the cache and number of ranks."""
-        chosen: dict[tuple[Cache, int], list[ceilings.DdWay]] = {}
-        for question in questions:
-            condition = (question.cache, question.processes)
-            if question.work != "read" or condition in chosen:
-                continue
-            self._say(f"choosing dd for {question.title}")
-            cold = question.cache == "cold"
-            folders = roots.folders(ceilings.FLAT, n_ranks=question.processes)
-
-            def read(
-                way: ceilings.DdWay, question: Question = question, folders: Sequence[Path] = tuple(folders)
-            ) -> float:
-                prepare_cache(question, folders)
-                try:
-                    facts = ceilings.run_dd(folders, way, timeout_s=conditions.timeout_s)
-                except RankFailure:  # O_DIRECT is not for every file system
-                    return float("inf")
-                return float(facts["end"] - facts["start"])
-
-            chosen[condition] = ceilings.choose(ceilings.trial_ways(cold=cold), read)
-            chosen[condition] += ceilings.choose(ceilings.equal_ways(n_ranks=question.processes, cold=cold), read)[:1]
-        return chosen
 
     def _rounds(self, questions: Sequence[Question], *, n_entrants: int) -> Iterator[tuple[int, Question]]:
         """Yield what to ask when, and keep the time: whole rounds of a question, or none of it."""
@@ -255,7 +208,7 @@ class Driver:
             "shuffle": entrant.shuffle,
         }
         try:
-            epochs = entrant.run(question, conditions, folders, lambda: prepare_cache(question, read_from))
+            epochs = entrant.run(question, conditions, folders, lambda: caches.prepare(question.cache, read_from))
         except (RankFailure, caches.NotCold) as exc:
             self.results.runs.append(Run(**facts, failure=str(exc)))
             self._say(f"failed: {entrant.contestant} {entrant.way}: {exc}")
@@ -288,36 +241,7 @@ class Driver:
         print(f"compare: {text}", file=sys.stderr, flush=True)
 
 
-def prepare_cache(question: Question, folders: Sequence[Path]) -> None:
-    """Bring the page cache into the state that a question asks for."""
-    distinct = list(dict.fromkeys(folders))
-    os.sync()  # what was written or removed before must not be at the cost of this run
-    if question.cache == "cold":
-        caches.make_cold(distinct)
-    else:
-        caches.make_warm(distinct)
-
-
 def data_set_of(kind: str, settings: Settings) -> DataSet:
     """Return the data set of a kind."""
     n_records = data.KINDS[kind].n_records
     return DataSet(kind, min(n_records, settings.n_records or n_records), settings.seed)
-
-
-def chosen_ways(contestant: Contestant, patterns: Sequence[str]) -> tuple[Way, ...]:
-    """Return the ways of a contestant whose names match one of the patterns."""
-    return tuple(way for way in contestant.ways if any(fnmatch(way.name, pattern) for pattern in patterns))
-
-
-def join(names: Iterable[str], ways: Sequence[str], *, cache: Path) -> tuple[list[Member], list[str]]:
-    """Return who takes part, each with its environment, and why others do not."""
-    members, notes = [], []
-    for name in names:
-        contestant = load(name)
-        try:
-            python = python_of(contestant.requirements, cache=cache)
-        except RuntimeError as exc:
-            notes.append(f"{name}: left out: {exc}")
-            continue
-        members.append(Member(name, contestant, chosen_ways(contestant, ways), python))
-    return members, notes

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from tools.compare import ceilings
+from tools.compare import caches, ceilings
 from tools.compare.contestant import Contestant, Way
 from tools.compare.data import DataSet
 from tools.compare.digests import Expected, judge
@@ -125,6 +125,8 @@ class Reading:
             self.versions[self.contestant] = group.versions
             prepare()
             opened = max(answer["open_s"] for answer in group.ask("open", "ready"))
+            if question.cache == "cold":  # what opening has brought in is not for the epoch, unless it is mapped
+                caches.forget(caches.files_below(dict.fromkeys(folders)))
             return [
                 self._epoch(group, conditions, epoch, question.processes) | {"open_s": opened}
                 for epoch in range(question.n_epochs)

@@ -3,9 +3,13 @@
 import contextlib
 import os
 import signal
+import time
 from pathlib import Path
 from typing import Final
 
+_DEATH_S: Final = 10.0
+"""What a killed process may take to end: one that waits for a device does not hear."""
+_POLL_S: Final = 0.02
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
 _CPU_FIELDS: Final = slice(11, 15)
 """utime, stime, cutime and cstime, counted from after the name in /proc/PID/stat."""
@@ -45,8 +49,18 @@ def peak_memory(pid: int) -> int:
 
 
 def end(pids: list[int]) -> None:
-    """Kill these processes and all that they started."""
+    """Kill these processes and all that they started; return when none of them runs."""
     doomed = [one for pid in pids for one in family(pid)]
     for one in doomed:
         with contextlib.suppress(ProcessLookupError):
             os.kill(one, signal.SIGKILL)
+    deadline = time.monotonic() + _DEATH_S
+    while any(map(_runs, doomed)) and time.monotonic() < deadline:
+        time.sleep(_POLL_S)
+
+
+def _runs(pid: int) -> bool:
+    """Return whether a process is there and no zombie."""
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    return False

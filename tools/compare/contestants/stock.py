@@ -11,6 +11,7 @@ from tools.compare.contestant import Epoch, Ranks, Source, Way
 _MAP_SIZE: Final = 1 << 40
 _COMMIT_EVERY: Final = 1000
 """Records of a transaction, as in Caffe's convert_imageset."""
+_KEYS: Final = "keys"
 _NO_READAHEAD: Final = "no readahead"
 _CURSOR: Final = "cursor"
 
@@ -39,14 +40,17 @@ class Stock:
         # Without a sync at each commit, as loaders of whole data sets do; one at the end.
         environment = lmdb.open(str(target), map_size=_map_size(source), sync=False)
         transaction = environment.begin(write=True)
+        keys = []
         for number, record in enumerate(source):
-            transaction.put(b"%09d_%s" % (number, record.name.encode()), record.value, append=True)
+            keys.append(b"%09d_%s" % (number, record.name.encode()))
+            transaction.put(keys[-1], record.value, append=True)
             if number % _COMMIT_EVERY == _COMMIT_EVERY - 1:
                 transaction.commit()
                 transaction = environment.begin(write=True)
         transaction.commit()
         environment.sync(True)
         environment.close()
+        (target / _KEYS).write_bytes(b"\n".join(keys))
 
     @contextmanager
     def open(self, target: Path, way: Way, ranks: Ranks) -> Iterator[Epoch]:
@@ -61,8 +65,8 @@ class Stock:
             if way.name.startswith(_CURSOR):
                 yield lambda _: _walk(transaction, ranks)
             else:
-                # Keys are listed beforehand, as every data set class over LMDB does.
-                keys = [bytes(key) for key in transaction.cursor().iternext(values=False)]
+                # From a list beside the database, as torchvision's LSUN keeps one: a walk would read all leaves.
+                keys = (target / _KEYS).read_bytes().split(b"\n")
                 yield lambda number: _look_up(transaction, keys, ranks, number)
 
 
