@@ -7,6 +7,9 @@ import os
 from threading import Lock
 from typing import Final
 
+import numpy as np
+from numpy.typing import NDArray
+
 from lmdbio.errors import ReadError
 from lmdbio.layout.path import PathLike
 from lmdbio.reader.fetch import RecordFile
@@ -23,8 +26,8 @@ class DirectFile(RecordFile):
     """A data file that is read past the page cache, by a second descriptor, as long as the system takes that.
 
     Reads must be multiples of ``align``: offset, length, and address of the buffer. They may reach beyond the end of
-    the file: what lies there counts as filled. Other reads, and all once the system has refused one, go through the
-    page cache; so do those whose bytes are there already, where the kernel tells.
+    the file by less than that: what lies there counts as filled. Other reads, and all once the system has refused one,
+    go through the page cache; so do those whose bytes are there already, where the kernel tells.
 
     Parameters
     ----------
@@ -78,6 +81,12 @@ class DirectFile(RecordFile):
         if done < inside.nbytes:
             super().read_into(offset + done, inside[done:])
 
+    def read_array(self, offset: int, length: int) -> NDArray[np.uint8]:
+        """Return the bytes as a writable array, uint8, shape (length,), through the page cache: all of them exist."""
+        array = np.empty(length, np.uint8)
+        super().read_into(offset, array.data)
+        return array
+
     def close(self) -> None:
         """Close both descriptors; a second call does nothing."""
         super().close()
@@ -126,9 +135,9 @@ class DirectFile(RecordFile):
             _log.warning("%s: direct reads are refused (%s): reading through the page cache", self.path, reason)
 
     def _within(self, offset: int, buffer: memoryview) -> memoryview:
-        """Return the part of the buffer that the file's bytes fill; all of it where that is none."""
+        """Return the part of the buffer that the file's bytes fill, where alignment alone reaches beyond them."""
         size = self.size - offset
-        return buffer[:size] if 0 < size < buffer.nbytes else buffer
+        return buffer[:size] if 0 < size < buffer.nbytes < size + self._direct_align else buffer
 
     def _read_cached_within(self, offset: int, buffer: memoryview) -> int | None:
         inside = self._within(offset, buffer)

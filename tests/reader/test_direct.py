@@ -68,7 +68,10 @@ def stock_values(folder: Path) -> list[bytes]:
         return [bytes(txn.get(b"%08d" % number)) for number in range(len(SIZES))]
 
 
-def whole(file: RecordFile, offset: int, length: int) -> bytes:
+def whole(file: RecordFile, offset: int, length: int | None = None) -> bytes:
+    """Read so many bytes, or up to the end of the file and as far beyond it as alignment wants."""
+    if length is None:
+        length = file.size - offset + -file.size % file.align
     buffer = BufferPool(keep=0).take(length)
     file.read_into(offset, buffer.data)
     return buffer.tobytes()[: file.size - offset]
@@ -155,7 +158,7 @@ def test_a_read_that_is_refused_midway_is_read_through_the_page_cache_for_good_a
         file = DirectFile(path, in_order=False)
         assert file.align > 1
         assert whole(file, 0, 1 << 16) == CONTENT[: 1 << 16]
-        assert whole(file, 0, 1 << 18) == CONTENT
+        assert whole(file, 0) == CONTENT
         assert (file.align, seen.extents) == (1, [(0, 65_536), (8192, 57_344)])
         file.close()
     (said,) = caplog.records
@@ -175,7 +178,7 @@ def test_a_file_that_cannot_be_opened_for_direct_reads_is_read_all_the_same(
 
     monkeypatch.setattr(os, "open", refuse)
     file = open_records(path, direct=True, in_order=False)
-    assert (file.align, whole(file, 8192, 1 << 18)) == (1, CONTENT[8192:])
+    assert (file.align, whole(file, 8192)) == (1, CONTENT[8192:])
     assert [record.getMessage() for record in caplog.records] == [
         f"{path}: direct reads are refused (Invalid argument): reading through the page cache"
     ]
@@ -199,7 +202,7 @@ def test_a_file_that_was_replaced_meanwhile_is_not_read(disk: Path, monkeypatch:
 def test_short_reads_are_completed(path: Path, count: int) -> None:
     with DirectReads(lambda *_: -count) as seen:
         file = DirectFile(path, in_order=False)
-        assert whole(file, 4096, 1 << 18) == CONTENT[4096:]
+        assert whole(file, 4096) == CONTENT[4096:]
         assert (len(seen.extents) > 1) == (count % file.align == 0)
         file.close()
 
@@ -260,12 +263,12 @@ def test_what_is_not_aligned_goes_through_the_page_cache(path: Path) -> None:
 
 
 def test_what_the_page_cache_holds_is_taken_from_there(path: Path) -> None:
-    buffer = BufferPool(keep=0).take(1 << 18)
     with DirectReads(cached=True) as seen:
         file = DirectFile(path, in_order=False)
-        assert file.read_cached(0, buffer.data) in (0, 1 << 18)
+        buffer = BufferPool(keep=0).take(len(CONTENT) + -len(CONTENT) % file.align)
+        assert file.read_cached(0, buffer.data) in (0, len(buffer))
         file._nowait = 0  # as where the file system cannot promise not to wait
-        assert file.read_cached(0, buffer.data) == 1 << 18
+        assert file.read_cached(0, buffer.data) == len(buffer)
         assert (buffer.tobytes()[: len(CONTENT)], seen.extents) == (CONTENT, [])
         file.close()
 
@@ -281,8 +284,20 @@ def test_what_is_not_in_the_page_cache_or_not_known_to_be_is_left_out_of_it(disk
             pytest.skip("the kernel does not tell what is in the page cache, or keeps all")
         file = DirectFile(path, in_order=False)
         assert file.read_cached(0, BufferPool(keep=0).take(1 << 18).data) == 0
-        assert whole(file, 0, 1 << 18) == CONTENT
+        assert whole(file, 0) == CONTENT
         assert is_cached(opened.fileno(), 0, 4096) is False
+        file.close()
+
+
+def test_only_alignment_may_reach_beyond_the_end_of_the_file(path: Path) -> None:
+    with DirectReads():
+        file = DirectFile(path, in_order=False)
+        length = len(CONTENT) + -len(CONTENT) % file.align
+        with pytest.raises(ReadError, match="before the file ends"):
+            whole(file, 0, length + file.align)
+        with pytest.raises(ReadError, match="found 200777 before the file ends"):
+            file.read(0, length)
+        assert file.read(0, len(CONTENT)) == CONTENT
         file.close()
 
 
