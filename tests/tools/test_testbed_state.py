@@ -33,7 +33,6 @@ def test_what_is_written_is_read(tmp_path: Path, there: State) -> None:
 def test_no_file_is_no_testbed(tmp_path: Path) -> None:
     assert testbed_state.read(tmp_path) is None
     assert status(tmp_path) is None
-    assert not down(tmp_path)
     assert not down(tmp_path / "missing")
 
 
@@ -53,6 +52,13 @@ def test_down_removes_what_is_the_testbeds_and_nothing_else(tmp_path: Path, ther
     (there.plan.mounts[0] / "also mine").write_text("stays")
     assert down(tmp_path)
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["also mine", "mine", "mounts", "node0"]
+
+
+def test_down_removes_a_state_that_was_not_finished(tmp_path: Path) -> None:
+    (tmp_path / "bed").mkdir()
+    (tmp_path / "bed" / (STATE_FILE + ".new")).write_text('{"version": 1, "pl')
+    assert not down(tmp_path / "bed")
+    assert not (tmp_path / "bed").exists()
 
 
 def test_while_one_is_at_work_in_a_folder_another_is_refused(tmp_path: Path, there: State) -> None:

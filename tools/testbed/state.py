@@ -17,6 +17,7 @@ DEFAULT_FOLDER: Final = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / "
 
 STATE_FILE: Final = "testbed.json"
 
+_UNFINISHED: Final = STATE_FILE + ".new"
 _VERSION: Final = 1
 
 
@@ -61,9 +62,15 @@ def read(folder: Path) -> State | None:
 def write(folder: Path, state: State) -> None:
     """Put the state file in place of the one before, whole."""
     fields = {"version": _VERSION, "plan": state.plan.to_json(), "processes": state.processes}
-    temporary = folder / (STATE_FILE + ".new")
+    temporary = folder / _UNFINISHED
     temporary.write_text(json.dumps(fields, indent=1) + "\n")
     temporary.replace(folder / STATE_FILE)
+
+
+def remove(folder: Path) -> None:
+    """Remove the state file, and one that was not finished."""
+    for name in (STATE_FILE, _UNFINISHED):
+        (folder / name).unlink(missing_ok=True)
 
 
 def living(there: State) -> dict[str, list[Process]]:

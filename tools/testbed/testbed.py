@@ -3,6 +3,7 @@
 import contextlib
 import itertools
 import os
+import re
 import shutil
 import socket
 from collections.abc import Mapping
@@ -18,6 +19,9 @@ from tools.testbed.state import DEFAULT_FOLDER, State, TestbedError
 
 _INSTALL: Final = "apt-get install glusterfs-server glusterfs-client fuse3"
 _SYSTEM_PATH: Final = "/usr/local/sbin:/usr/sbin:/sbin"
+_LOGGED_ERROR: Final = re.compile(r"\] [CE] (?:\[[^]]*\] )+(.*)")
+"""A line of a daemon's log: its time, how bad it is (critical, error), where in the source, and what happened."""
+
 _START_S: Final = 8.0
 _UNMOUNT_S: Final = 3.0
 _PATIENCE_S: Final = 2.0
@@ -94,9 +98,9 @@ class Testbed:
         server, client = _programs()
         self._folder.mkdir(parents=True, exist_ok=True)
         with state.locked(self._folder):
-            if (there := state.read(self._folder)) is not None:
-                raise TestbedError(_refusal(there))
             try:
+                if (there := state.read(self._folder)) is not None:
+                    raise TestbedError(_refusal(there))
                 self._mounts = _begin(self._plan(server, client))
             except BaseException:
                 _remove_if_empty(self._folder)
@@ -145,6 +149,9 @@ def down(folder: str | os.PathLike[str] = DEFAULT_FOLDER, *, keep_data: bool = F
         there = state.read(path)
         if there is not None:
             _undo(there, keep_data=keep_data)
+        else:  # whoever was to write the state was killed at it
+            state.remove(path)
+            _remove_if_empty(path)
         return there is not None
 
 
@@ -231,11 +238,11 @@ def _start(daemon: Daemon, environment: Mapping[str, str]) -> Process:
 
 def _complaint(daemon: Daemon) -> str:
     """Return the first error in a daemon's log, if it has one."""
-    with contextlib.suppress(OSError):
-        for line in daemon.log.read_text(errors="replace").splitlines():
-            if "] E [" in line:
-                return f": {line.partition('] E [')[2].partition('] ')[2]}"
-    return ""
+    try:
+        match = _LOGGED_ERROR.search(daemon.log.read_text(errors="replace"))
+    except OSError:
+        return ""
+    return f": {match[1].strip()}" if match else ""
 
 
 def _undo(there: State, *, keep_data: bool) -> None:
@@ -259,7 +266,7 @@ def _remove_files(plan: Plan, *, keep_data: bool) -> None:
             shutil.rmtree(path)
     for path in (*plan.mounts, folder / "mounts", Path(plan.data)):
         _remove_if_empty(path)  # never more: a mount that came back must not lose its files
-    (folder / state.STATE_FILE).unlink(missing_ok=True)
+    state.remove(folder)
     _remove_if_empty(folder)
 
 
