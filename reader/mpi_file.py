@@ -3,7 +3,7 @@
 import contextlib
 import logging
 from collections.abc import Generator, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from lmdbio.comm import Comm
 from lmdbio.errors import ReadError
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from numpy import uint8
     from numpy.typing import NDArray
 
+_HINTS: Final = {"romio_ds_read": "disable"}
+_MOST_PIECE: Final = 1 << 30  # ROMIO without data sieving takes no piece of 2 GiB
 _log = logging.getLogger("lmdbio.reader")
 
 
@@ -30,7 +32,9 @@ class MpiFile:
     comm
         The ranks that read: an mpi4py communicator, or a stand-in of one process.
     hints
-        MPI's own names and values, the same on every rank; MPI passes over those that it does not know.
+        MPI's own names and values, the same on every rank; MPI passes over those that it does not know. ROMIO's data
+        sieving is off unless they say otherwise: near records are merged into ranges already, and where ranges are far
+        apart it reads what lies between in vain.
 
     Raises
     ------
@@ -49,7 +53,7 @@ class MpiFile:
         """The ranks, and nobody else's messages."""
         info = MPI.Info.Create()
         try:
-            for name, value in hints.items():
+            for name, value in (_HINTS | dict(hints)).items():
                 info.Set(name, value)
             with _translated(path, 0, 0):
                 self._file = MPI.File.Open(self.comm, path, MPI.MODE_RDONLY, info)
@@ -75,7 +79,8 @@ class MpiFile:
         begin = int(request.offsets[0]) if request.size else 0
         with _translated(self.path, begin, request.end - begin):
             if len(request.offsets) > 1:
-                view = MPI.BYTE.Create_hindexed(request.lengths.tolist(), request.offsets.tolist())
+                offsets, lengths = request.pieces(_MOST_PIECE)
+                view = MPI.BYTE.Create_hindexed(lengths.tolist(), offsets.tolist())
                 try:
                     view.Commit()
                     self._file.Set_view(0, MPI.BYTE, view)

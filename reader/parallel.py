@@ -311,7 +311,12 @@ class ParallelReader:
         )
 
     def _collective_loader(self, file: RecordFile, mpi_file: MpiFile) -> CollectiveLoader:
-        options = options_together(self._options, page_size=self.index.page_size, prefetch_bytes=self._prefetch_bytes)
+        options = options_together(
+            self._options,
+            page_size=self.index.page_size,
+            record_size=self._record_size,
+            prefetch_bytes=self._prefetch_bytes,
+        )
         planner = self._planner(TogetherPlanner, file, options, align=1, record_size=self._record_size)
         # One round while the one before is still held; larger ones than all streams' groups gain nothing.
         round_size = min(self._shuffled_size, self._prefetch_bytes - self._shuffled_size) * self.world_size

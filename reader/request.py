@@ -31,6 +31,16 @@ class Request:
         """End of the last range in the file; 0 where there is none."""
         return int(self.offsets[-1] + self.lengths[-1]) if len(self.offsets) else 0
 
+    def pieces(self, most: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return (offsets, lengths) of the ranges, cut where they are of more than ``most`` bytes."""
+        if not len(self.lengths) or int(self.lengths.max()) <= most:
+            return self.offsets, self.lengths
+        counts = -(-self.lengths // most)
+        # piece: number of each piece in its range
+        piece = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
+        lengths = np.minimum(most, np.repeat(self.lengths, counts) - piece * most)
+        return np.repeat(self.offsets, counts) + piece * most, lengths
+
     def repeat(self, buffer: NDArray[np.uint8]) -> None:
         """Make the copies, once the ranges are read."""
         if len(self.sources):

@@ -68,14 +68,14 @@ def plan_rounds(
     return Rounds(round_of, firsts[order[np.array(cuts[:-1], np.int64)]], np.minimum(last, n_positions - 1))
 
 
-def options_together(options: ReadOptions, *, page_size: int, prefetch_bytes: int) -> ReadOptions:
+def options_together(options: ReadOptions, *, page_size: int, record_size: int, prefetch_bytes: int) -> ReadOptions:
     """Return the options as collective reads want them.
 
-    What lies between two of a rank's records is mostly other ranks': MPI reads it anyway, and only what is asked for
-    travels. So ranges are merged across what a value leaves free of its last page only; they are not cut.
+    Where another rank's record lies between two of this rank's, MPI reads it anyway, and only what is asked for
+    travels. So ranges are merged across gaps that hold no record, as where a partition begins; and they are not cut.
     """
-    coalesce = min(options.coalesce, prefetch_bytes)
-    return replace(options, gap=min(options.gap, page_size), read_size=_UNCUT, coalesce=coalesce)
+    gap = min(options.gap, max(page_size, record_size // 2))
+    return replace(options, gap=gap, read_size=_UNCUT, coalesce=min(options.coalesce, prefetch_bytes))
 
 
 class TogetherPlanner(UnitPlanner):
