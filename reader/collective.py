@@ -4,6 +4,7 @@ Every rank takes equally many units in the same order, each at the step at which
 read the ranks tell each other whether one has failed or left, so that none waits for one that does not come again.
 """
 
+import contextlib
 import os
 from collections.abc import Iterator
 from enum import IntEnum
@@ -79,6 +80,7 @@ class CollectiveLoader:
         self._shares_errors = shares_errors
         self._next: Unit | None = None
         self._is_exhausted = False
+        self._is_unplanned = False  # whether the next unit could not be planned
         self._is_over = False  # whether no rank expects this one at another read
 
     def peek(self) -> Unit | None:
@@ -93,9 +95,7 @@ class CollectiveLoader:
         """
         if self._is_over:
             raise RuntimeError("loader: expected one that is open, found it closed")
-        if self._next is None and not self._is_exhausted:
-            self._next = next(self._units, None)
-            self._is_exhausted = self._next is None
+        self._plan()
         return self._next
 
     def take(self) -> CollectiveLoad:
@@ -109,15 +109,15 @@ class CollectiveLoader:
         unit = self.peek()
         if unit is None:
             raise IndexError("expected another unit, found the end of the epoch")
-        self._next = None
         load = CollectiveLoad(unit, self._pool.take(unit.plan.size))
         assert load.buffer is not None
+        self._next = None
         try:
             load.error = self._read(request_of(unit.plan), load.buffer, unit)
         except BaseException:
             self._lose()  # where the others are then, nobody knows
             raise
-        self._is_over = load.error is not None
+        self._is_over |= load.error is not None
         return load
 
     def give_back(self, load: Loaded) -> None:
@@ -126,41 +126,58 @@ class CollectiveLoader:
 
     def close(self) -> None:
         """Collective, where units are left: tell the other ranks that this one takes no more. At most once."""
-        if self._is_over or self._is_done():
-            return
+        if not self._is_over and self._has_more():
+            self._is_over = True
+            self._file.read(EMPTY, np.zeros(0, np.uint8))
+            self._agree(_State.HAS_LEFT, None)
         self._is_over = True
-        self._file.read(EMPTY, np.zeros(0, np.uint8))
-        self._agree(_State.HAS_LEFT, None)
 
     def abandon(self) -> None:
         """Do nothing: what other ranks must learn of, :meth:`close` tells them."""
 
-    def _is_done(self) -> bool:
-        """Return whether every unit was taken; the answer is the same on every rank that has taken as many."""
-        if self._next is None and not self._is_exhausted:
-            try:
-                self._next = next(self._units, None)
-            except ReadError:
-                return False  # there is a unit, which could not be planned
+    def _plan(self) -> None:
+        """Plan the next unit, if that is not done and there is one."""
+        if self._next is not None or self._is_exhausted:
+            return
+        try:
+            self._next = next(self._units, None)
             self._is_exhausted = self._next is None
-        return self._is_exhausted
+        except ReadError:
+            self._is_unplanned = True
+            raise
+        except BaseException:
+            self._lose()
+            raise
+
+    def _has_more(self) -> bool:
+        """Return whether there is another unit; the answer is the same on every rank that has taken as many."""
+        if not self._is_unplanned:
+            with contextlib.suppress(ReadError):
+                self._plan()
+        return self._is_unplanned or self._next is not None
 
     def _read(self, request: Request, buffer: NDArray[np.uint8], unit: Unit) -> BaseException | None:
         """Read with all others, and return the error that ends the epoch: this rank's own, else another's."""
-        has_come_back = False  # whether all other ranks come back from MPI, too
-        error: ReadError | None = None
         try:
             self._file.read(request, buffer)
-            has_come_back = True
-            self._check_end(request)
         except ReadError as exc:
             error = name_unreadable(exc, unit, self._source, self._index)
-            if not self._shares_errors or not (has_come_back or self._file.is_alone):
-                self._lose()
-                return error
-            return self._agree(_State.HAS_FAILED, error)
+            if error.reason == exc.reason:
+                error = exc  # all can be read: it was another rank's bytes that this one read
+            if self._file.is_alone:
+                return self._fail(error)
+            self._lose()
+            return error
+        try:
+            self._check_end(request)
+        except ReadError as exc:
+            return self._fail(name_unreadable(exc, unit, self._source, self._index))
         request.repeat(buffer)
         return self._agree(_State.GOES_ON, None)
+
+    def _fail(self, error: ReadError) -> BaseException | None:
+        """Return the error that ends the epoch, where all ranks came back from the read."""
+        return self._agree(_State.HAS_FAILED, error) if self._shares_errors else error
 
     def _check_end(self, request: Request) -> None:
         """Raise ReadError if the file ends before the request does, which MPI does not tell."""
@@ -174,20 +191,17 @@ class CollectiveLoader:
 
     def _agree(self, state: _State, error: ReadError | None) -> BaseException | None:
         """Collective. Tell all ranks how this one fares, and return the error that ends the epoch, if any does."""
-        from mpi4py import MPI
-
-        worst = np.array([state], np.int32)
-        self._file.comm.Allreduce(MPI.IN_PLACE, worst, MPI.MAX)
-        if worst[0] == _State.GOES_ON:
+        worst = self._file.highest(state)
+        if worst == _State.GOES_ON:
             return None
-        states, errors = zip(*self._file.comm.allgather((state, error)), strict=True)
+        states, errors = zip(*self._file.allgather((state, error)), strict=True)
         if state == _State.HAS_LEFT:
             return None
-        if error is not None or worst[0] == _State.HAS_FAILED:
+        if error is not None or worst == _State.HAS_FAILED:
             return error or next(other for other in errors if other is not None)
         left = ", ".join(str(rank) for rank, other in enumerate(states) if other == _State.HAS_LEFT)
         return RuntimeError(
-            f"epoch: expected every rank to take equally many batches, as io='collective' needs, found that rank "
+            "epoch: expected every rank to take equally many batches, as io='collective' needs, found that rank "
             f"{left} has left it before its end"
         )
 

@@ -3,7 +3,10 @@
 import contextlib
 import logging
 from collections.abc import Generator, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from lmdbio.comm import Comm
 from lmdbio.errors import ReadError
@@ -11,9 +14,8 @@ from lmdbio.reader.request import Request
 
 if TYPE_CHECKING:
     from mpi4py import MPI
-    from numpy import uint8
-    from numpy.typing import NDArray
 
+_Said = TypeVar("_Said")
 _HINTS: Final = {"romio_ds_read": "disable"}
 _MOST_PIECE: Final = 1 << 30  # ROMIO without data sieving takes no piece of 2 GiB
 _log = logging.getLogger("lmdbio.reader")
@@ -49,22 +51,21 @@ class MpiFile:
 
         self.path = path
         self._is_lost = False
-        self.comm = _intracomm(comm).Dup()
-        """The ranks, and nobody else's messages."""
+        self._comm = _intracomm(comm).Dup()  # so that nobody else's messages are taken for ours
         info = MPI.Info.Create()
         try:
             for name, value in (_HINTS | dict(hints)).items():
                 info.Set(name, value)
             with _translated(path, 0, 0):
-                self._file = MPI.File.Open(self.comm, path, MPI.MODE_RDONLY, info)
+                self._file = MPI.File.Open(self._comm, path, MPI.MODE_RDONLY, info)
         except BaseException:
-            self.comm.Free()
+            self._comm.Free()
             raise
         finally:
             info.Free()
         self._note_hints(hints)
 
-    def read(self, request: Request, buffer: "NDArray[uint8]") -> None:
+    def read(self, request: Request, buffer: NDArray[np.uint8]) -> None:
         """Collective. Fill the buffer's beginning with the ranges asked for, other ones on every rank, or none.
 
         MPI does not say so where the file ends before the ranges do: the buffer's content is arbitrary there.
@@ -90,10 +91,22 @@ class MpiFile:
                 self._file.Set_view(begin, MPI.BYTE, MPI.BYTE)
             self._file.Read_at_all(0, [buffer, request.size, MPI.BYTE])
 
+    def highest(self, number: int) -> int:
+        """Collective. Return the highest of the numbers that the ranks give."""
+        from mpi4py import MPI
+
+        numbers = np.array([number], np.int32)
+        self._comm.Allreduce(MPI.IN_PLACE, numbers, MPI.MAX)
+        return int(numbers[0])
+
+    def allgather(self, said: _Said) -> list[_Said]:
+        """Collective. Return the small objects that the ranks give."""
+        return self._comm.allgather(said)
+
     @property
     def is_alone(self) -> bool:
         """Whether no rank reads for another, so that an error of one leaves the others unharmed."""
-        if self.comm.Get_size() == 1:
+        if self._comm.Get_size() == 1:
             return True
         info = self._file.Get_info()
         try:
@@ -111,11 +124,11 @@ class MpiFile:
             return
         self._is_lost = True
         self._file.Close()
-        self.comm.Free()
+        self._comm.Free()
 
     def _note_hints(self, hints: Mapping[str, str]) -> None:
         """Log which hints MPI has not taken as they were given."""
-        if not hints or self.comm.Get_rank():
+        if not hints or self._comm.Get_rank():
             return
         info = self._file.Get_info()
         try:

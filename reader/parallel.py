@@ -326,7 +326,7 @@ class ParallelReader:
             source=file,
             index=self.index,
             pool=self._pool,
-            shares_errors=self._settings.on_error == "raise",
+            shares_errors=not self._job.aborts,
         )
 
     def _planner(
@@ -359,11 +359,12 @@ class _Job:
     def __init__(self, comm: Comm, *, rank: int, world_size: int, on_error: OnError) -> None:
         self._comm = comm
         self._rank = rank
-        self._aborts = on_error == "abort" and world_size > 1
+        self.aborts = on_error == "abort" and world_size > 1
+        """Whether an error of one process ends all."""
 
     def fail(self, error: BaseException) -> None:
         """End all processes of the job with one message; return where there is but one, or the caller sees to it."""
-        if not self._aborts or _is_peaceful(error):
+        if not self.aborts or _is_peaceful(error):
             return
         # Errors of ours say all in one line; of others' the user needs the place.
         status, text = 1, str(error)
