@@ -53,6 +53,8 @@ class Driver:
     clock: Clock
     _failed: set[str] = field(default_factory=set)
     """Contestants that have no store of the data set at hand."""
+    _struck: set[tuple[str, str, str]] = field(default_factory=set)
+    """Question, contestant and way of rows that have failed."""
 
     def ask(self, questions: Sequence[Question]) -> None:
         """Ask all, data set by data set, place by place."""
@@ -178,6 +180,7 @@ class Driver:
 
     def _rounds(self, questions: Sequence[Question], *, n_entrants: int) -> Iterator[tuple[int, Question]]:
         """Yield what to ask when, and keep the time: whole rounds of a question, or none of it."""
+        self.clock.begin_stage(n_entrants * len(questions) * self.settings.n_rounds)
         for number in range(self.settings.n_rounds):
             for question in questions:
                 if not self.clock.has_time_for(question.name):
@@ -199,7 +202,9 @@ class Driver:
         folders: Sequence[Path],
         read_from: Sequence[Path],
     ) -> None:
-        """Run one entrant once and note the result, or why there is none."""
+        """Run one entrant once and note the result, or why there is none; one that has failed does not run again."""
+        if (question.name, entrant.contestant, entrant.way) in self._struck:
+            return
         facts: dict[str, Any] = {
             "question": question.name,
             "round": number,
@@ -210,6 +215,7 @@ class Driver:
         try:
             epochs = entrant.run(question, conditions, folders, lambda: caches.prepare(question.cache, read_from))
         except (RankFailure, caches.NotCold) as exc:
+            self._struck.add((question.name, entrant.contestant, entrant.way))
             self.results.runs.append(Run(**facts, failure=str(exc)))
             self._say(f"failed: {entrant.contestant} {entrant.way}: {exc}")
             return

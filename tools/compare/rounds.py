@@ -33,16 +33,29 @@ class Clock:
     spent_s: float = 0.0
     """Seconds of the runs alone, without what is prepared."""
     _last: dict[str, float] = field(default_factory=dict)
+    _stage_end: float = float("inf")
 
     @property
     def left_s(self) -> float | None:
         """Seconds until time is up."""
         return None if self.limit_s is None else self.begun + self.limit_s - time.monotonic()
 
-    def has_time_for(self, question: str) -> bool:
-        """Return whether another round of a question fits, if it takes as long as the last one did."""
+    def begin_stage(self, n_runs: int) -> None:
+        """Give the next so many runs their share of the time that is left, so that those after them get theirs."""
         left = self.left_s
-        return left is None or left > self._last.get(question, 0.0)
+        if left is not None:
+            share = min(1.0, n_runs / max(1, self.n_all - self.n_done))
+            self._stage_end = time.monotonic() + left * share
+
+    def has_time_for(self, question: str) -> bool:
+        """Return whether another round of a question fits, if it takes as long as the last one did.
+
+        The first round of each question needs no more than that time is not up altogether.
+        """
+        left = self.left_s
+        if left is None or question not in self._last:
+            return left is None or left > 0
+        return min(left, self._stage_end - time.monotonic()) > self._last[question]
 
     def took(self, question: str, seconds: float, *, n_runs: int) -> None:
         """Note what a round of a question took."""

@@ -1,4 +1,5 @@
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -30,13 +31,15 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
     return Settings(tmp_path, tmp_path / "stores", tmp_path / "results.json", 1, 12, 4, 0, 60.0)
 
 
-def _ask(settings: Settings, names: list[str], questions: list[Question], *, limit_s: float | None = None) -> Results:
+def _ask(
+    settings: Settings, names: list[str], questions: list[Question], *, limit_s: float | None = None, n_rounds: int = 1
+) -> Results:
     members = []
     for name in names:
         fake = getattr(fakes, name)
         members.append(Member(f"{fakes.__name__}:{name}", fake, fake.ways[:1], sys.executable))
     results = Results({}, {"file_systems": {}}, questions)
-    Driver(settings, members, results, Clock(10, limit_s)).ask(questions)
+    Driver(replace(settings, n_rounds=n_rounds), members, results, Clock(10, limit_s)).ask(questions)
     return results
 
 
@@ -56,11 +59,12 @@ def test_each_contestant_stores_and_reads_and_the_stores_are_gone_in_the_end(set
 
 
 def test_one_that_stores_too_little_or_nothing_is_struck_and_the_others_go_on(settings: Settings) -> None:
-    results = _ask(settings, ["STORES_TOO_LITTLE", "CANNOT_STORE", "HONEST"], [_CONVERT, _READ])
+    results = _ask(settings, ["STORES_TOO_LITTLE", "CANNOT_STORE", "HONEST"], [_CONVERT, _READ], n_rounds=2)
     stored = {row.contestant: row.failure or "" for row in rows_of(results.runs, _CONVERT.name)}
     assert "what it stored: expected every record, found 1 missing" in stored["stores too little"]
     assert "no room" in stored["cannot store"]
     assert stored["honest"] == ""
+    assert [run.contestant for run in results.runs].count("cannot store") == 1  # it did not run again
     good = {row.contestant for row in rows_of(results.runs, _READ.name) if not row.failure}
     assert good == {"honest", "dd"}
 

@@ -26,3 +26,13 @@ def test_a_round_that_would_not_end_in_time_is_not_begun() -> None:
     assert clock.has_time_for("b")
     assert Clock(10, None).has_time_for("a")
     assert not Clock(10, 5.0, begun=time.monotonic() - 6).has_time_for("b")
+
+
+def test_a_stage_gets_no_more_than_its_share_of_the_time_but_always_a_first_round() -> None:
+    clock = Clock(100, 100.0, begun=time.monotonic())
+    clock.begin_stage(10)
+    assert clock.has_time_for("a")
+    clock.took("a", 20.0, n_runs=1)
+    assert not clock.has_time_for("a")  # its stage has 10 of the 100 seconds
+    clock.begin_stage(99)
+    assert clock.has_time_for("a")
