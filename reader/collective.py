@@ -157,7 +157,7 @@ class CollectiveLoader:
         return self._is_unplanned or self._next is not None
 
     def _read(self, request: Request, buffer: NDArray[np.uint8], unit: Unit) -> BaseException | None:
-        """Read with all others, and return the error that ends the epoch: this rank's own, else another's."""
+        """Read with all others, and return the error that ends the epoch: of the lowest rank that has failed."""
         try:
             self._file.read(request, buffer)
         except ReadError as exc:
@@ -197,8 +197,8 @@ class CollectiveLoader:
         states, errors = zip(*self._file.allgather((state, error)), strict=True)
         if state == _State.HAS_LEFT:
             return None
-        if error is not None or worst == _State.HAS_FAILED:
-            return error or next(other for other in errors if other is not None)
+        if worst == _State.HAS_FAILED:
+            return next(other for other in errors if other is not None)
         left = ", ".join(str(rank) for rank, other in enumerate(states) if other == _State.HAS_LEFT)
         return RuntimeError(
             "epoch: expected every rank to take equally many batches, as io='collective' needs, found that rank "
