@@ -153,6 +153,8 @@ class Driver:
             self._read(questions, conditions, mounts)
 
     def _read(self, questions: list[Question], conditions: Conditions, roots: places.Roots) -> None:
+        if not questions:
+            return
         self._say(f"choosing the fastest ways of dd for {conditions.data.name}")
         dd = dd_ways(questions, roots, timeout_s=conditions.timeout_s)
         for number, question in self._rounds(questions, n_entrants=self._n_readers(questions)):
@@ -181,11 +183,13 @@ class Driver:
     def _rounds(self, questions: Sequence[Question], *, n_entrants: int) -> Iterator[tuple[int, Question]]:
         """Yield what to ask when, and keep the time: whole rounds of a question, or none of it."""
         self.clock.begin_stage(n_entrants * len(questions) * self.settings.n_rounds)
+        left = list(questions)
         for number in range(self.settings.n_rounds):
-            for question in questions:
+            for question in list(left):
                 if not self.clock.has_time_for(question.name):
                     self._note(f"{question.name}: time was up after {number} rounds")
-                    self.clock.drop(n_entrants)
+                    self.clock.drop(n_entrants * (self.settings.n_rounds - number))
+                    left.remove(question)
                     continue
                 self.clock.tell(f"round {number + 1} of {self.settings.n_rounds}: {question.title}")
                 begun = time.monotonic()
