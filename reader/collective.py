@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 from lmdbio.errors import ReadError
 from lmdbio.layout.index import Index
+from lmdbio.layout.pool import BufferPool
 from lmdbio.reader.epoch import name_unreadable
 from lmdbio.reader.fetch import RecordFile
 from lmdbio.reader.loader import Loaded
 from lmdbio.reader.mpi_file import MpiFile
-from lmdbio.reader.pool import BufferPool
 from lmdbio.reader.request import EMPTY, Request, request_of
 from lmdbio.reader.unit import Unit
 
@@ -194,12 +194,12 @@ class CollectiveLoader:
         worst = self._file.highest(state)
         if worst == _State.GOES_ON:
             return None
-        states, errors = zip(*self._file.allgather((state, error)), strict=True)
+        ranks = self._file.allgather((state, error))
         if state == _State.HAS_LEFT:
             return None
         if worst == _State.HAS_FAILED:
-            return next(other for other in errors if other is not None)
-        left = ", ".join(str(rank) for rank, other in enumerate(states) if other == _State.HAS_LEFT)
+            return next(other for _, other in ranks if other is not None)
+        left = ", ".join(str(rank) for rank, (other, _) in enumerate(ranks) if other == _State.HAS_LEFT)
         return RuntimeError(
             "epoch: expected every rank to take equally many batches, as io='collective' needs, found that rank "
             f"{left} has left it before its end"

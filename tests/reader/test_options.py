@@ -35,3 +35,10 @@ def test_direct_is_yes_no_or_auto(value: object) -> None:
     with pytest.raises(ValueError, match="direct: expected True, False or 'auto', found"):
         ReadOptions(direct=value)
     assert [ReadOptions(direct=value).direct for value in (True, False, "auto")] == [True, False, "auto"]
+
+
+@pytest.mark.parametrize("hints", [{"cb_nodes": 2}, {"": "1"}, {"cb_nodes": "1" * 256}, {1: "1"}])
+def test_hints_that_mpi_does_not_take_are_named(hints: dict[str, str]) -> None:
+    with pytest.raises(ValueError, match="hints: expected names and values that are short str, found"):
+        ReadOptions(hints=hints)
+    assert hash(ReadOptions(hints={"cb_nodes": "2"})) == hash(ReadOptions())
