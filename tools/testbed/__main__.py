@@ -28,6 +28,8 @@ def main() -> int:
     except (TestbedError, ValueError, OSError) as exc:
         print(f"testbed: {exc}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        return 130
 
 
 def _up(arguments: argparse.Namespace) -> int:
