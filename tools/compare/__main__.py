@@ -24,8 +24,8 @@ from tools.compare.rounds import Clock
 
 _SHORT_CONTESTANTS: Final = ("lmdbio", "stock", "webdataset", "files")
 _WARM_UP_SHARE: Final = 0.6
-_OVERHEAD_S: Final = 2.0
-_GUESSED_RATE: Final = 300e6
+_OVERHEAD_S: Final = 1.0
+_GUESSED_RATE: Final = 600e6
 """Bytes a second, for a plan that nobody has tried yet."""
 
 
@@ -60,7 +60,7 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
 def estimate_s(questions: Sequence[Question], n_rows: Sequence[int], sizes: Sequence[int], n_rounds: int) -> float:
     """Return about how long the rounds take, each question having so many rows and bytes."""
     runs = (
-        rows * question.n_epochs * (_OVERHEAD_S + size / _GUESSED_RATE)
+        rows * (_OVERHEAD_S + question.n_epochs * size / _GUESSED_RATE)
         for question, rows, size in zip(questions, n_rows, sizes, strict=True)
     )
     return n_rounds * sum(runs)
