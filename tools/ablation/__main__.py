@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from lmdbio.layout.index import Index
+from lmdbio.reader.options import Direct
 from lmdbio.reader.settings import DEFAULT_STREAMS
 from tools.ablation import report
 from tools.ablation.databases import VARIANTS, make_database, remove_database
@@ -25,6 +26,7 @@ from tools.compare.environments import cache_folder
 from tools.compare.results import describe_folder, describe_machine
 
 _PLACES: Final = ("local", "testbed")
+_DIRECT: Final[dict[str, Direct]] = {"auto": "auto", "on": True, "off": False}
 _N_EPOCHS: Final = 3
 _SHUFFLE_WINDOW: Final = 4
 _WARM_UP_SHARE: Final = 0.5
@@ -64,6 +66,7 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
     parser.add_argument("--stock-s", type=float, default=8, help="seconds after which stock LMDB is stopped")
     parser.add_argument("--only", nargs="+", default=["*"], metavar="DATABASE:ORDER", help="runs, with * and ?")
     parser.add_argument("--depth", type=int, help="reads in flight of each rank")
+    parser.add_argument("--direct", choices=list(_DIRECT), default="auto", help="reads past the page cache")
     parser.add_argument("--keep", action="store_true", help="leave the databases in the cache")
     return parser.parse_args(arguments)
 
@@ -104,8 +107,8 @@ def _measure(plan: Plan, results: Results, *, place: str, kind: str) -> None:
             if place != "local" and not options.keep:
                 remove_database(made)
         results.machine["file_systems"][place] = describe_folder(roots.nodes[0])
-        settings: dict[str, Any] = {} if options.depth is None else {"depth": options.depth}
-        conditions = Conditions(place, kind, roots, options.batch_size, options.stock_s, settings)
+        read_options = _read_options(options)
+        conditions = Conditions(place, kind, roots, options.batch_size, options.stock_s, read_options)
         for result in run_rounds(conditions, plan.runs, n_rounds=options.rounds, nodes=options.nodes):
             results.results.append(result)
             results.save(options.out / "ablation.json")
@@ -135,6 +138,12 @@ def _note_quality(plan: Plan, results: Results, kind: str, database: str, made: 
             n_epochs=_N_EPOCHS,
         )
         results.qualities.append(Quality(kind, run, quality))
+
+
+def _read_options(options: argparse.Namespace) -> dict[str, Any]:
+    """Return what the reader is told beside its defaults."""
+    depth = {} if options.depth is None else {"depth": options.depth}
+    return depth | {"direct": _DIRECT[options.direct]}
 
 
 def _settings(options: argparse.Namespace) -> dict[str, Any]:
