@@ -16,15 +16,13 @@ from typing import Final
 import numpy as np
 
 from lmdbio.convert.scan import NOT_AN_IMAGE, ClassFiles, Directory, is_image, list_directory, scan_class, sort_names
-from lmdbio.convert.source import NO_MORE, BadInput, Content, InputFault, Inputs, fault, text
+from lmdbio.convert.source import NO_MORE, WHOLE_SIZE, BadInput, Content, InputFault, Inputs, fault, text
 from lmdbio.errors import SourceError
 from lmdbio.layout.keys import Keys
 from lmdbio.layout.printable import printable
 
 _SPLITS: Final = frozenset((b"train", b"training", b"val", b"valid", b"validation", b"test"))
 _NO_CLASS: Final = "images outside of class folders"
-_WHOLE_SIZE: Final = 16 << 20
-"""Files up to this size are read whole, so that a fault is known before anything of the record is written."""
 _PIECE_SIZE: Final = 4 << 20
 
 
@@ -77,7 +75,7 @@ class FolderSource:
         """Return the path of an input for messages."""
         return printable(os.path.join(self.root, self.inputs.paths[number]))
 
-    def read(self, number: int) -> Content:
+    def read(self, number: int, memory: memoryview) -> Content:
         """Return the bytes of a file; see :meth:`lmdbio.convert.source.Source.read`."""
         size = int(self.inputs.sizes[number])
         try:
@@ -86,11 +84,11 @@ class FolderSource:
             fd = os.open(self.inputs.paths[number], os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK, dir_fd=self._fd)
         except OSError as exc:
             raise InputFault(fault(exc)) from exc
-        if size > _WHOLE_SIZE:
+        if size > WHOLE_SIZE:
             pieces = _pieces(fd, size)
             return next(pieces), pieces
         try:
-            return _read_whole(fd, size), NO_MORE
+            return _read_whole(fd, size, memory), NO_MORE
         except OSError as exc:
             raise InputFault(fault(exc)) from exc
         finally:
@@ -193,17 +191,17 @@ class _Listing:
         return Inputs(paths, np.frombuffer(self.sizes, np.uint32), np.frombuffer(self.labels, np.int32))
 
 
-def _read_whole(fd: int, size: int) -> bytes:
-    """Return a file's bytes; one more is asked for, so that growth is noticed without another call."""
-    content = os.read(fd, size + 1)
-    while len(content) < size:
-        more = os.read(fd, size + 1 - len(content))
+def _read_whole(fd: int, size: int, memory: memoryview) -> memoryview:
+    """Return a file's bytes, in ``memory``; one more is asked for, so that growth is noticed without another call."""
+    done = os.readv(fd, [memory])
+    while done < size:
+        more = os.readv(fd, [memory[done:]])
         if not more:
             break
-        content += more
-    if len(content) != size:
-        raise _changed(size, "more" if len(content) > size else str(len(content)))
-    return content
+        done += more
+    if done != size:
+        raise _changed(size, "more" if done > size else str(done))
+    return memory[:size]
 
 
 def _pieces(fd: int, size: int) -> Iterator[bytes]:

@@ -13,8 +13,11 @@ from numpy.typing import NDArray
 
 from lmdbio.layout.keys import Keys
 
-Content: TypeAlias = tuple[bytes, Iterator[bytes]]
+Content: TypeAlias = tuple[bytes | memoryview, Iterator[bytes]]
 """An input's first bytes, and what follows them: nothing for all but huge inputs, which are read piece by piece."""
+
+WHOLE_SIZE: Final = 16 << 20
+"""Inputs up to this size are read whole, so that a fault is known before anything of the record is written."""
 
 NO_MORE: Final[Iterator[bytes]] = iter(())
 """What follows the first bytes of an input that was read whole."""
@@ -79,8 +82,11 @@ class Source(Protocol):
     def shown(self, number: int) -> str:
         """Return the name of an input for messages, printable."""
 
-    def read(self, number: int) -> Content:
+    def read(self, number: int, memory: memoryview) -> Content:
         """Return the bytes of an input, as many as ``inputs.sizes`` says. Thread-safe.
+
+        ``memory`` is one byte larger than an input that is read whole, which may be read into it: memory that is used
+        again, since the first touch of a page costs more than its copy.
 
         Raises
         ------

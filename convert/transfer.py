@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 
 from lmdbio.convert.image_format import HEAD_SIZE, FormatCount
 from lmdbio.convert.planning import ConversionPlan
-from lmdbio.convert.source import NO_MORE, BadInput, Content, InputFault, Source
+from lmdbio.convert.source import NO_MORE, WHOLE_SIZE, BadInput, Content, InputFault, Source
 from lmdbio.errors import SourceError
 from lmdbio.layout.datum import wrap
+from lmdbio.layout.pool import BufferPool
 from lmdbio.layout.writer import DatabaseWriter, Value
 
 SKIP_HINT: Final = "--on-error skip leaves such files out"
@@ -29,7 +30,7 @@ _N_WRITING: Final = 2
 """Regions written at the same time: one is filled while the other waits for its last writes."""
 _AHEAD_SIZE: Final = 24 << 20
 """Bytes that are read ahead for each region that is being written."""
-_BATCH_SIZE: Final = 256 << 10
+_BATCH_SIZE: Final = 1 << 20
 """Bytes that one thread reads at a time, so that small files do not cost a hand-over each."""
 _BATCH_COUNT: Final = 32
 """The most files that one thread reads at a time."""
@@ -97,6 +98,7 @@ class Transfer:
         self._formats = FormatCount(len(plan.numbers))
         self._faults: dict[int, str] = {}
         self._stop = threading.Event()
+        self._memory = BufferPool(keep=_N_WRITING * _AHEAD_SIZE)
 
     @property
     def skipped(self) -> tuple[BadInput, ...]:
@@ -180,22 +182,26 @@ class Transfer:
         if self._stop.is_set():
             raise Stopped
         inputs, numbers = self._source.inputs, self._plan.numbers[records]
-        facts = (records, numbers, inputs.sizes[numbers], inputs.labels[numbers])
-        return [self._read_value(*each) for each in zip(*(fact.tolist() for fact in facts), strict=True)]
+        sizes = inputs.sizes[numbers]
+        ends = np.cumsum(np.minimum(sizes, WHOLE_SIZE) + np.int64(1))
+        memory = self._memory.take(int(ends[-1])).data
+        parts = map(memory.__getitem__, map(slice, [0, *ends.tolist()], ends.tolist()))
+        facts = (records.tolist(), numbers.tolist(), sizes.tolist(), inputs.labels[numbers].tolist())
+        return [self._read_value(*each) for each in zip(*facts, parts, strict=True)]
 
-    def _read_value(self, record: int, number: int, size: int, label: int) -> Value | None:
-        content = self._read(record, number)
+    def _read_value(self, record: int, number: int, size: int, label: int, memory: memoryview) -> Value | None:
+        content = self._read(record, number, memory)
         return None if content is None else self._value(content, number, size, label)
 
-    def _read(self, record: int, number: int) -> Content | None:
+    def _read(self, record: int, number: int, memory: memoryview) -> Content | None:
         try:
-            content = self._source.read(number)
+            content = self._source.read(number, memory)
         except InputFault as exc:
             if not self._skip:
                 raise SourceError(f"{self._source.shown(number)}: {exc}; {SKIP_HINT}") from exc
             self._faults[number] = str(exc)
             return None
-        self._formats.look(record, self._source.inputs.paths[number], content[0][:HEAD_SIZE])
+        self._formats.look(record, self._source.inputs.paths[number], bytes(content[0][:HEAD_SIZE]))
         return content
 
     def _value(self, content: Content, number: int, size: int, label: int) -> Value:
@@ -206,8 +212,8 @@ class Transfer:
         return self._streamed(before, first, more, after, number)
 
     def _streamed(
-        self, before: bytes, first: bytes, more: Iterable[bytes], after: bytes, number: int
-    ) -> Iterator[bytes]:
+        self, before: bytes, first: bytes | memoryview, more: Iterable[bytes], after: bytes, number: int
+    ) -> Iterator[bytes | memoryview]:
         """Yield the parts of a value that is too large to hold; a fault in its midst cannot be skipped any more."""
         yield before
         yield first

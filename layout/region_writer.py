@@ -217,12 +217,12 @@ def as_bytes(part: Buffer) -> Part:
     return view if view.format == "B" and view.ndim == 1 and view.contiguous else view.cast("B")
 
 
-def _at_hand(value: Value | None, length: int) -> bytes | bytearray | None:
+def _at_hand(value: Value | None, length: int) -> bytes | bytearray | memoryview | None:
     """Return a short value in one piece; of one that turns out longer than it should be, no more than shows that."""
     if value is None:
         return None
-    if isinstance(value, (list, tuple)) and len(value) == 1 and type(value[0]) is bytes:
-        return value[0]
+    if isinstance(value, (list, tuple)) and len(value) == 1:
+        return as_bytes(value[0])
     held = bytearray()
     for part in value:
         held += as_bytes(part)

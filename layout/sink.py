@@ -82,7 +82,7 @@ class GatherSink:
         self._parts = []
 
 
-class BufferPool:
+class WriteBuffers:
     """A bounded number of page-aligned buffers, made when first wanted; a taker waits while all are taken.
 
     Parameters
@@ -128,7 +128,7 @@ class DirectSink:
         Who writes.
     """
 
-    def __init__(self, file: TargetFile, offset: int, *, pool: BufferPool, executor: Executor) -> None:
+    def __init__(self, file: TargetFile, offset: int, *, pool: WriteBuffers, executor: Executor) -> None:
         self._file = file
         self._offset = offset
         self._pool = pool

@@ -20,7 +20,7 @@ from lmdbio.layout.page import N_METAS
 from lmdbio.layout.pieces import pieces
 from lmdbio.layout.plan import DatabasePlan, plan_database
 from lmdbio.layout.region_writer import RegionWriter, Value
-from lmdbio.layout.sink import BufferPool, DirectSink, GatherSink, Sink
+from lmdbio.layout.sink import DirectSink, GatherSink, Sink, WriteBuffers
 from lmdbio.layout.target import BLOCK_SIZE, TargetFile
 from lmdbio.layout.tree_pages import Trees, build_trees, drop_skipped, value_offsets, written_records
 
@@ -105,7 +105,7 @@ class DatabaseWriter:
         wanted = False if plan.align % BLOCK_SIZE else direct
         self._file = TargetFile(path, direct=wanted)
         self._region_writer = RegionWriter(plan, self._file.path, self._written, self._checksums)
-        self._pool = BufferPool(_N_BUFFERS, _BUFFER_SIZE)
+        self._pool = WriteBuffers(_N_BUFFERS, _BUFFER_SIZE)
         self._executor = ThreadPoolExecutor(_N_WRITING, "lmdbio-write")
         try:
             # LMDB takes an empty file for a new database, but refuses one whose meta pages are zeros.

@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 from lmdbio.errors import ReadError
 from lmdbio.layout.index import Index
 from lmdbio.layout.path import PathLike, resolve
+from lmdbio.layout.pool import BufferPool
 from lmdbio.reader.direct import open_records
 from lmdbio.reader.fetch import end_of_task, find_unreadable, read_all, read_cached, reads_of
 from lmdbio.reader.opening import check_state, open_index
 from lmdbio.reader.options import ReadOptions
 from lmdbio.reader.plan import ReadPlan, plan_reads
-from lmdbio.reader.pool import BufferPool
 from lmdbio.reader.record import Record
 from lmdbio.reader.unit import check_extents
 from lmdbio.reader.views import Views

@@ -8,11 +8,11 @@ import xxhash
 
 from lmdbio.errors import ChecksumError, ReadError
 from lmdbio.layout.index import Index
+from lmdbio.layout.pool import BufferPool
 from lmdbio.layout.ragged import copy_ranges
 from lmdbio.reader.batch import Batch
 from lmdbio.reader.fetch import RecordSource, find_unreadable
 from lmdbio.reader.loader import Loaded, Loader
-from lmdbio.reader.pool import BufferPool
 from lmdbio.reader.settings import Verify
 from lmdbio.reader.unit import Unit
 

@@ -6,8 +6,8 @@ from threading import Condition
 import numpy as np
 from numpy.typing import NDArray
 
+from lmdbio.layout.pool import BufferPool
 from lmdbio.reader.fetch import RecordSource, end_of_task, read_all, read_cached, reads_of
-from lmdbio.reader.pool import BufferPool
 from lmdbio.reader.unit import Unit
 
 

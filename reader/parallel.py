@@ -12,6 +12,7 @@ import numpy as np
 from lmdbio.comm import Comm, abort, agreement, comm_or_single
 from lmdbio.errors import LmdbioError
 from lmdbio.layout.path import PathLike, resolve
+from lmdbio.layout.pool import BufferPool
 from lmdbio.reader.collective import CollectiveLoader
 from lmdbio.reader.direct import open_records
 from lmdbio.reader.epoch import EpochReader
@@ -19,7 +20,6 @@ from lmdbio.reader.fetch import RecordFile
 from lmdbio.reader.mpi_file import MpiFile
 from lmdbio.reader.opening import check_states, open_index
 from lmdbio.reader.options import ReadOptions
-from lmdbio.reader.pool import BufferPool
 from lmdbio.reader.prefetch import Prefetcher
 from lmdbio.reader.sequence import Order, Sequence, Steps
 from lmdbio.reader.settings import (

@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterator
 from threading import Condition, RLock
 from typing import Final
 
+from lmdbio.layout.pool import BufferPool
 from lmdbio.reader.crew import Crew
 from lmdbio.reader.fetch import RecordSource
 from lmdbio.reader.load import Load
 from lmdbio.reader.loader import Loaded
-from lmdbio.reader.pool import BufferPool
 from lmdbio.reader.unit import Unit
 from lmdbio.reader.window import Window
 

@@ -13,7 +13,7 @@ def test_batches_keep_the_order_and_are_small(sizes: list[int]) -> None:
     assert sum(totals) == sum(sizes)
     for batch, total in zip(batches, totals, strict=True):
         assert 1 <= len(batch) <= 32
-        assert len(batch) == 1 or total < (256 << 10) + 400_000
+        assert len(batch) == 1 or total < (1 << 20) + 400_000
 
 
 def test_progress_ends_with_the_whole_count() -> None:

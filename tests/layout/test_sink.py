@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmdbio.errors import TargetError
-from lmdbio.layout.sink import BufferPool, DirectSink, GatherSink
+from lmdbio.layout.sink import DirectSink, GatherSink, WriteBuffers
 from lmdbio.layout.target import BLOCK_SIZE, MAX_PARTS
 
 START = 3 * BLOCK_SIZE
@@ -69,7 +69,7 @@ def test_both_sinks_put_the_same_bytes_in_place(sizes: list[int]):
     expected = expected_of(sizes, parts)
     gathered, direct = FakeFile(), FakeFile()
     put(GatherSink(gathered, START), sizes, parts)
-    pool = BufferPool(2, 2 * BLOCK_SIZE)
+    pool = WriteBuffers(2, 2 * BLOCK_SIZE)
     with ThreadPoolExecutor(2) as executor:
         put(DirectSink(direct, START, pool=pool, executor=executor), sizes, parts)
     for file in (gathered, direct):
@@ -103,7 +103,7 @@ def test_a_long_skip_is_not_written():
         gathered, direct = FakeFile(), FakeFile()
         for file, sink in (
             (gathered, GatherSink(gathered, 0)),
-            (direct, DirectSink(direct, 0, pool=BufferPool(1, 1 << 16), executor=executor)),
+            (direct, DirectSink(direct, 0, pool=WriteBuffers(1, 1 << 16), executor=executor)),
         ):
             sink.write([b"a" * 5000], 5000)
             sink.skip(100 << 20)
@@ -116,7 +116,7 @@ def test_a_long_skip_is_not_written():
 
 @pytest.mark.parametrize("fail_at", [0, 1, 5])
 def test_a_failed_write_is_raised_and_its_buffers_come_back(fail_at: int):
-    pool = BufferPool(2, BLOCK_SIZE)
+    pool = WriteBuffers(2, BLOCK_SIZE)
     with ThreadPoolExecutor(2) as executor:
         sink = DirectSink(FakeFile(fail_at=fail_at), 0, pool=pool, executor=executor)
         with pytest.raises(TargetError, match="no space"):
@@ -127,7 +127,7 @@ def test_a_failed_write_is_raised_and_its_buffers_come_back(fail_at: int):
 
 
 def test_more_takers_than_buffers_wait_their_turn():
-    pool = BufferPool(1, BLOCK_SIZE)
+    pool = WriteBuffers(1, BLOCK_SIZE)
     file = FakeFile()
     with ThreadPoolExecutor(1) as executor, ThreadPoolExecutor(5) as takers:
 

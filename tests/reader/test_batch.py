@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from lmdbio.layout import Index
+from lmdbio.layout.pool import BufferPool
 from lmdbio.reader import Batch
-from lmdbio.reader.pool import BufferPool
 from tests.reader.made import make_datum_database, stock_values
 
 

@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 
 from lmdbio.errors import MissingDatabaseError, ReadError
 from lmdbio.layout import build_index
+from lmdbio.layout.pool import BufferPool
 from lmdbio.layout.writer import write_database
 from lmdbio.reader import Dataset, ParallelReader, ReadOptions, direct
 from lmdbio.reader.direct import DirectFile, open_records, pays_direct
 from lmdbio.reader.fetch import RecordFile, read_all, reads_of
 from lmdbio.reader.file_state import is_cached
 from lmdbio.reader.plan import plan_reads
-from lmdbio.reader.pool import BufferPool
 from lmdbio.reader.sequence import ORDERS, Order
 from tests.layout.databases import make_database
 from tests.reader.direct_reads import DirectReads, skip_unless_direct

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from lmdbio.errors import ReadError
+from lmdbio.layout.pool import BufferPool
 from lmdbio.reader.load import Load
 from lmdbio.reader.plan import plan_reads
-from lmdbio.reader.pool import BufferPool
 from lmdbio.reader.unit import Unit
 from tests.reader.sources import FakeSource
 

@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmdbio.errors import ReadError
+from lmdbio.layout.pool import BufferPool
 from lmdbio.reader.plan import plan_reads
-from lmdbio.reader.pool import BufferPool
 from lmdbio.reader.prefetch import Prefetcher
 from lmdbio.reader.unit import Unit
 from tests.reader.sources import FakeSource

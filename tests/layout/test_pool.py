@@ -6,7 +6,7 @@ import threading
 import numpy as np
 import pytest
 
-from lmdbio.reader.pool import BufferPool
+from lmdbio.layout.pool import BufferPool
 
 
 def address(array: np.ndarray) -> int:
