@@ -13,7 +13,7 @@ import lmdb
 import numpy as np
 import pytest
 
-from lmdbio.convert import Report, convert, folder, space
+from lmdbio.convert import Report, convert, folder, space, transfer
 from lmdbio.errors import SourceError, TargetError
 from lmdbio.layout import Index, build_index
 from lmdbio.layout.datum import parse
