@@ -107,7 +107,7 @@ def _worth(ours: Row, rows: list[Row]) -> str:
     """Say what a way of ours is worth against the better of stock's in the same kind of order."""
     way, ratio = ours.way, _ratio(ours)
     stock = _best_stock(ours, rows)
-    kind = "Shuffled" if way.is_shuffled else "In order"
+    kind = f"{'Shuffled' if way.is_shuffled else 'In order'}, {ours.state}"
     how = f"{way.name} in {way.order} order"
     theirs = f"{stock.way.name} ({_rate(stock)})"
     plain = f"; {ours.to_plain.median:.0%} of what plain reads of the file bring" if ours.to_plain else ""
@@ -131,11 +131,11 @@ def _when_hot(chosen: list[Row], rows: list[Row], facts: Facts) -> list[str]:
     if not hot:
         return []
     ratios = ", ".join(f"{_ratio(row):.2f} times in {row.way.order} order" for row in hot)
+    against = f"From memory lmdbio reads, of what stock LMDB reads, {ratios}"
     if all(_ratio(row) >= 1 / _WORTH for row in hot):
-        return [f"From memory lmdbio is no slower than stock LMDB: {ratios}."]
-    fits = "as it may, since it fits" if facts.fits_memory else "which this one, larger than that, will not"
-    better = f"stock is the better choice where the file stays there from epoch to epoch, {fits}"
-    return [f"From memory lmdbio reads, against stock LMDB, {ratios}: {better}."]
+        return [f"{against}."]
+    fits = "as this one would" if facts.fits_memory else "for which this one is too large"
+    return [f"{against}: where a file stays in memory from epoch to epoch, {fits}, stock is the better choice."]
 
 
 def _scaling(ours: Row, rows: list[Row]) -> list[str]:

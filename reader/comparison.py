@@ -3,10 +3,13 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import Self
+from typing import Final, Self
 
 from lmdbio.reader.measure import Measurement
 from lmdbio.reader.ways import State, Way
+
+_TICK_S: Final = 1e-9
+"""What a clock can tell apart, and so the least time that anything takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +91,7 @@ def _row(
         n_rounds=len(done),
         is_steady=all(run.is_steady for run in done),
         rate=Spread.of([_rate(run) for run in done]),
-        records_per_s=median(run.n_records / run.seconds for run in records) if records else None,
+        records_per_s=median(run.n_records / max(run.seconds, _TICK_S) for run in records) if records else None,
         cpu_s_per_record=median(run.cpu_s / run.n_records for run in records) if records else None,
         to_stock=None if is_plain else _ratio(rounds, stock),
         to_plain=None if is_plain else _ratio(rounds, plain),
@@ -96,7 +99,7 @@ def _row(
 
 
 def _rate(done: Measurement) -> float:
-    return done.n_bytes / done.seconds
+    return done.n_bytes / max(done.seconds, _TICK_S)
 
 
 def _fastest(ways: dict[Way, dict[int, Measurement]], is_rival: Callable[[Way], bool]) -> dict[int, Measurement] | None:
@@ -107,5 +110,9 @@ def _fastest(ways: dict[Way, dict[int, Measurement]], is_rival: Callable[[Way], 
 
 def _ratio(rounds: dict[int, Measurement], others: dict[int, Measurement] | None) -> Spread | None:
     """Return how many times as fast as the others, in the same round."""
-    ratios = [_rate(run) / _rate(others[number]) for number, run in rounds.items() if others and number in others]
+    ratios = [
+        _rate(run) / _rate(others[number])
+        for number, run in rounds.items()
+        if others and number in others and others[number].n_bytes
+    ]
     return Spread.of(ratios) if ratios else None

@@ -4,12 +4,13 @@ Of each way a run reads only as much as its share of the time allows, so that a 
 what counts is bytes per second.
 """
 
+import inspect
 import itertools
 import os
 import tempfile
 import time
 from collections.abc import Callable, Generator
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -21,14 +22,17 @@ from lmdbio.layout.index import Index
 from lmdbio.layout.path import PathLike
 from lmdbio.reader import page_cache
 from lmdbio.reader.nodes import Nodes, PatientComm
-from lmdbio.reader.passes import Passes, Subject, open_way
+from lmdbio.reader.parallel import ParallelReader
+from lmdbio.reader.passes import open_way
 from lmdbio.reader.runs import Run, ends_of_states
 from lmdbio.reader.settings import DEFAULT_STREAMS
+from lmdbio.reader.subject import Passes, Subject
 from lmdbio.reader.survey import Survey
 from lmdbio.reader.tally import read_passes
 
 _MEMORY_SHARE: Final = 0.5
 """Part of a machine's available memory that a file, or else the samples of all ways together, may take in ``warm``."""
+_SHUFFLE_WINDOW: Final[int] = inspect.signature(ParallelReader).parameters["shuffle_window"].default
 
 Progress: TypeAlias = Callable[[int, Run], None]
 """Called before each run, on every rank, with its number."""
@@ -79,7 +83,10 @@ def open_subject(
                 if comm.Get_rank() == 0:
                     held.save(Path(folder) / "index")
             made_s = time.monotonic() - begun
-        yield Subject(survey.database, survey.data, survey.file_size, held, index, batch_size, streams), made_s
+        yield (
+            Subject(survey.database, survey.data, survey.file_size, held, index, batch_size, streams, _SHUFFLE_WINDOW),
+            made_s,
+        )
 
 
 def measure(subject: Subject, survey: Survey, runs: list[Run], *, comm: Comm, progress: Progress) -> list[Measurement]:
@@ -166,7 +173,9 @@ class _Bench:
         share = self._empty(patient) if run.state == "cold" else None
         # Cold runs read other records each time where they can: what lies below may have a memory of its own.
         seed = 0 if run.state == "warm" else run.round
-        with open_way(run.way, self._subject, comm, seed=seed) as passes:
+        with ExitStack() as opened:
+            with agreement(patient):
+                passes = opened.enter_context(open_way(run.way, self._subject, comm, seed=seed))
             n_steps = passes.n_steps
             if run.state == "warm":
                 most = max(1, self._sample_size // passes.step_size)
@@ -195,8 +204,6 @@ class _Bench:
         with agreement(comm):
             if self._is_first:
                 page_cache.empty(path)
-        with agreement(comm):
-            if self._is_first:
                 share = page_cache.cached_share(path)
         shares = comm.allgather(share)
         known = [share for share in shares if share is not None]

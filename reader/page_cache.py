@@ -1,5 +1,6 @@
 """The page cache of one file on this machine: emptied, and how much of the file it holds. Linux only."""
 
+import contextlib
 import ctypes
 import mmap
 import os
@@ -16,16 +17,23 @@ _HEAD: Final = 1 << 30
 """Bytes from the beginning on that are looked at whole: what is read of a large file is there more often than not."""
 _WINDOW: Final = 1 << 20
 _N_WINDOWS: Final = 256
+_AT_ONCE: Final = 64 << 20
 _N_PROBES: Final = 64
 
 
 def empty(path: PathLike) -> None:
-    """Ask the system to forget the file's pages. Those not yet written, or mapped by a process, stay."""
+    """Ask the system to forget the file's pages, after writing those that are not on the device; mapped ones stay."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
+        _write_back(fd)
         os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
     finally:
         os.close(fd)
+
+
+def _write_back(fd: int) -> None:
+    with contextlib.suppress(OSError):  # a file system that is never written to may refuse
+        os.fsync(fd)
 
 
 def can_empty(path: PathLike) -> bool:
@@ -34,7 +42,9 @@ def can_empty(path: PathLike) -> bool:
     try:
         size = min(os.fstat(fd).st_size, _WINDOW)
         os.pread(fd, size, 0)
-        os.posix_fadvise(fd, 0, size, os.POSIX_FADV_DONTNEED)
+        _write_back(fd)
+        # Pages may lie together in one piece of memory, which is given up as a whole or not at all.
+        os.posix_fadvise(fd, 0, _AT_ONCE, os.POSIX_FADV_DONTNEED)
         cached = _cached_pages(fd, path, [(0, size)])
     finally:
         os.close(fd)

@@ -12,9 +12,9 @@ from lmdbio.reader.ways import State, Way, choose_ways
 _READING_SHARE: Final = 0.6
 """Part of the time that is for reading; the rest goes to opening, emptying the page cache, and waiting."""
 _DEFAULT_S: Final = 60.0
-_LEAST_RUN_S: Final = 0.02
+_LEAST_RUN_S: Final = 0.1
 _GOOD_RUN_S: Final = 0.25
-PATIENCE: Final = 8
+PATIENCE: Final = 6
 """How many times as long as planned a run may go on until it is steady."""
 _PAST_PERIOD: Final = 1.05
 """Periods that make a run steady: what is read at once does not begin at the very same step in all streams."""

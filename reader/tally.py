@@ -5,8 +5,8 @@ import time
 from typing import NamedTuple
 
 from lmdbio.comm import Comm, agreement
-from lmdbio.reader.passes import Passes
 from lmdbio.reader.runs import PATIENCE, next_stride, plan_pass
+from lmdbio.reader.subject import Passes
 
 
 class Tally(NamedTuple):

@@ -1,7 +1,7 @@
 """The ways in which records of a database can be read: stock LMDB's, ours, and plain reads as the ceiling. Pure."""
 
 from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias, get_args
 
 from lmdbio.reader.sequence import ORDERS
 
@@ -9,6 +9,7 @@ By: TypeAlias = Literal["stock", "lmdbio", "plain"]
 """Who reads: stock LMDB, :class:`lmdbio.reader.ParallelReader`, or positioned reads of the file, whatever is in it."""
 WayOrder: TypeAlias = Literal["key", "random", "sequential", "block", "global", "file"]
 """``key``: a cursor's. ``random``: get by key, shuffled. ``file``: from the first byte on. Others: ParallelReader's."""
+WAY_ORDERS: Final[tuple[WayOrder, ...]] = get_args(WayOrder)
 WayIo: TypeAlias = Literal["mapped", "independent", "collective"]
 State: TypeAlias = Literal["warm", "cold", "as found"]
 """``warm``: what is read was read before, and is in memory. ``cold``: the page cache was emptied of the file before a

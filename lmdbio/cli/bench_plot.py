@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from lmdbio.reader.comparison import Row
+from lmdbio.reader.ways import WAY_ORDERS, Way
 
 _COLOURS: Final = {"stock": "#b0543a", "lmdbio": "#2f6f9f", "plain": "#8a8a8a"}
 _BAR_INCHES: Final = 0.22
@@ -19,7 +20,7 @@ def draw(rows: Sequence[Row], path: Path, *, title: str) -> None:
 
     states = list(dict.fromkeys(row.state for row in rows))
     counts = sorted({row.n_nodes for row in rows})
-    ways = list(dict.fromkeys(row.way for row in sorted(rows, key=lambda row: row.way.is_shuffled)))
+    ways = sorted({row.way for row in rows}, key=_place)
     height = 1.4 + _BAR_INCHES * len(ways) * len(counts)
     figure = Figure(figsize=(5.5 * len(states) + 2, height), layout="constrained")
     for axes, state in zip(figure.subplots(1, len(states), sharey=True, squeeze=False)[0], states, strict=True):
@@ -35,6 +36,17 @@ def draw(rows: Sequence[Row], path: Path, *, title: str) -> None:
     nodes = f"; nodes, from light to dark: {', '.join(map(str, counts))}" if len(counts) > 1 else ""
     figure.suptitle(f"{title}{nodes}", fontsize="medium")
     figure.savefig(path, dpi=150)
+
+
+def _place(way: Way) -> tuple[bool | int, ...]:
+    """Return what ways are sorted by: what is comparable stands together."""
+    return (
+        way.is_shuffled,
+        list(_COLOURS).index(way.by),
+        WAY_ORDERS.index(way.order),
+        way.io == "collective",
+        way.direct,
+    )
 
 
 def _alpha(row: Row, counts: list[int]) -> float:

@@ -21,6 +21,7 @@ from lmdbio.reader.survey import Survey
 from lmdbio.reader.ways import Way
 
 _HEAD: Final = ("state", "nodes", "way", "order", "MB/s", "(least-most)", "records/s", "CPU µs", "x stock", "of plain")
+_MOMENT_S: Final = 0.05
 _LEFT: Final = 4  # columns of words, set to the left
 
 
@@ -75,11 +76,17 @@ class Report:
             f"{elsewhere}, which stay: cold means this machine's page cache": facts.network and "cold" in states,
             "this file system refuses direct reads": not facts.has_direct,
             f"rounds: {least} of {self.rounds}, the time was up: --time-limit gives more": least < self.rounds,
+            "what is read in so short a time goes by starting: its rates say little": self._is_over_at_once,
             "~ was measured for too short a time, and is faster in the long run: --time-limit gives more": not all(
                 row.is_steady for row in self.rows
             ),
         }
         return [note for note, holds in notes.items() if holds]
+
+    @property
+    def _is_over_at_once(self) -> bool:
+        """Whether all records together are read in a moment."""
+        return any(done.seconds < _MOMENT_S and done.n_records == self.facts.n_records for done in self.measurements)
 
 
 def print_plan(facts: Survey, runs: Sequence[Run], *, json: bool) -> None:

@@ -28,11 +28,11 @@ os.execv(sys.argv[1], sys.argv[1:])
 _SERVER = """
 import contextlib, gc, io, json, os, signal, sys, time
 import typer
-import lmdbio.cli.app, lmdbio.convert.conversion, lmdbio.layout.build, lmdbio.reader.verify
+import lmdbio.cli.app, lmdbio.convert.conversion, lmdbio.layout.build, lmdbio.reader.measure, lmdbio.reader.verify
 command = typer.main.get_command(lmdbio.cli.app.application("lmdbio"))
 with contextlib.redirect_stderr(io.StringIO()):
-    for words in ("convert folder /none /none", "index /none", "info /none", "get /none 0", "verify /none"):
-        command(words.split(), standalone_mode=False)
+    for words in ("convert folder /none", "index", "info", "get /none", "verify", "bench"):
+        command([*words.split(), "/none"], standalone_mode=False)
 gc.collect()
 gc.freeze()
 gc.disable()

@@ -13,7 +13,7 @@ from tests.cli.commands import BIN, MakeFolder, Run
 PROGRAMS = [
     ("lmdbio-convert",),
     ("lmdbio-index",),
-    *(("lmdbio", n) for n in ("convert", "index", "info", "get", "verify")),
+    *(("lmdbio", n) for n in ("convert", "index", "info", "get", "verify", "bench")),
 ]
 FAIL = "import lmdbio.layout.path as path; path.resolve = lambda *args: {what}"
 ids = " ".join

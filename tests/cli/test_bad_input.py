@@ -12,7 +12,7 @@ import pytest
 from tests.cli.commands import MakeFolder, Run
 
 ACCESS_HEAD = b"\x00\x01\x00\x00Standard Jet DB\x00\x01"
-READING_COMMANDS = [("lmdbio", "info"), ("lmdbio", "get"), ("lmdbio", "verify"), ("lmdbio-index",)]
+READING_COMMANDS = [*(("lmdbio", name) for name in ("info", "get", "verify", "bench")), ("lmdbio-index",)]
 ids = " ".join
 
 
