@@ -54,6 +54,10 @@ class DirectFile(RecordFile):
         """What offset, length and place of reads to come should be multiples of; 1 once direct reads are refused."""
         return self._direct_align if self._is_direct else 1
 
+    def is_cold(self) -> bool:
+        """See :meth:`lmdbio.reader.fetch.RecordFile.is_cold`; what is read directly is never in memory later."""
+        return self._is_direct or super().is_cold()
+
     def read_cached(self, offset: int, buffer: memoryview) -> int | None:
         """Fill the buffer if all of its bytes are in the page cache, and return the bytes filled: all or none."""
         if not self._is_direct:

@@ -12,11 +12,13 @@ from numpy.typing import NDArray
 from lmdbio.errors import ReadError
 from lmdbio.layout.file import DataFile
 from lmdbio.layout.path import PathLike
+from lmdbio.reader.file_state import cached_share
 from lmdbio.reader.plan import ReadPlan
 
 _CACHED_RATE: Final = 2e9
 """Bytes a second from which a read is taken to come from memory, where the system cannot say. A copy within memory is
 several times faster; a single read from a fast disk is slower, since other reads are in flight beside it."""
+_WARM_SHARE: Final = 0.5
 _NOWAIT: Final[int] = getattr(os, "RWF_NOWAIT", 0)
 TASK_SIZE: Final = 128 << 10
 """Small reads are handed out together until they come to this many bytes, so that handing out costs little."""
@@ -63,6 +65,11 @@ class RecordFile(DataFile):
     def align(self) -> int:
         """What offset, length and place of reads should be multiples of; 1: nothing."""
         return 1
+
+    def is_cold(self) -> bool:
+        """Return whether most of the file's bytes are known not to be in memory, so that reads will have to wait."""
+        share = cached_share(self.fileno(), self.size)
+        return share is not None and share < _WARM_SHARE
 
     def __del__(self) -> None:
         if hasattr(self, "_fd"):

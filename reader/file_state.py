@@ -40,6 +40,8 @@ _CACHESTAT: Final = 451
 """Number of the system call, the same on every architecture but alpha; glibc has no function for it."""
 _RESULT_SIZE: Final = 256
 """No less than struct statfs and struct statx take."""
+_N_SAMPLES: Final = 64
+_SAMPLE_SIZE: Final = 1 << 20
 DEFAULT_ALIGN: Final = 4096
 """What direct reads must be multiples of where the kernel does not tell: more than any common disk asks for."""
 
@@ -74,14 +76,36 @@ def is_cached(fd: int, offset: int, length: int) -> bool | None:
     A read that may not wait would tell, too, but it makes the kernel read ahead. Newer kernels answer only those who
     own the file or may write to it.
     """
+    n_cached = _cached_pages(fd, offset, length)
+    return None if n_cached is None else n_cached == _page_count(offset, length)
+
+
+def cached_share(fd: int, size: int) -> float | None:
+    """Return about what part of a file of ``size`` bytes is in the page cache; None where the kernel does not tell.
+
+    Looked at are samples at even distances: counting all pages of a large file that is in memory takes long.
+    """
+    step = max(_SAMPLE_SIZE, size // _N_SAMPLES)
+    samples = [(offset, min(_SAMPLE_SIZE, size - offset)) for offset in range(0, size, step)]
+    cached = [_cached_pages(fd, *sample) for sample in samples]
+    if not samples or None in cached:
+        return None
+    return sum(filter(None, cached)) / sum(_page_count(*sample) for sample in samples)
+
+
+def _cached_pages(fd: int, offset: int, length: int) -> int | None:
+    """Return how many pages of a range are in the page cache; None where the kernel does not tell."""
     if not _is_linux():
         return None
     wanted = (ctypes.c_uint64 * 2)(offset, length)
     counts = (ctypes.c_uint64 * 5)()  # cached, dirty, in write-back, evicted, lately evicted
     if _libc().syscall(ctypes.c_long(_CACHESTAT), ctypes.c_uint(fd), wanted, counts, ctypes.c_uint(0)):
         return None
-    first, last = offset // mmap.PAGESIZE, (offset + length - 1) // mmap.PAGESIZE
-    return int(counts[0]) == last - first + 1
+    return int(counts[0])
+
+
+def _page_count(offset: int, length: int) -> int:
+    return (offset + length - 1) // mmap.PAGESIZE - offset // mmap.PAGESIZE + 1
 
 
 def memory_address(buffer: memoryview) -> int:

@@ -298,6 +298,8 @@ class ParallelReader:
         is_scattered = self._settings.order != "sequential"
         record_size = self._record_size + (file.align - 1 if is_scattered else 0)
         planner = self._planner(UnitPlanner, file, options, align=file.align, record_size=record_size)
+        if file.is_cold():
+            planner.expect_waits()
         unit_size = max(options.coalesce, self._settings.batch_size * self._record_size)
         return Prefetcher(
             planner.units(),

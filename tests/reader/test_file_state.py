@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lmdbio.reader import file_state
-from lmdbio.reader.file_state import direct_align, is_cached, memory_address, network_file_system
+from lmdbio.reader.file_state import cached_share, direct_align, is_cached, memory_address, network_file_system
 from tests.reader.direct_reads import skip_unless_direct
 
 
@@ -101,9 +101,29 @@ def test_what_is_in_the_page_cache_is_told_of_every_range(tmp_path: Path) -> Non
         assert is_cached(fd, mmap.PAGESIZE, 2 * mmap.PAGESIZE + 100) is False
 
 
+def test_the_share_of_a_file_in_the_page_cache_is_told_from_samples(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    size = (128 << 20) + 100
+    path.write_bytes(b"")
+    os.truncate(path, size)
+    with path.open("rb", buffering=0) as file:
+        fd = file.fileno()
+        share = cached_share(fd, size)
+        if share is None:
+            pytest.skip("the kernel does not tell what is in the page cache")
+        assert share == 0
+        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_RANDOM)
+        file.readinto(bytearray(size // 4))
+        assert cached_share(fd, size) == pytest.approx(0.25, abs=0.02)
+        file.readinto(bytearray(size))
+        assert cached_share(fd, size) == 1
+        assert cached_share(fd, 0) is None
+
+
 def test_a_kernel_that_does_not_tell_is_no_error(answer) -> None:
     answer(fails=True)
     assert is_cached(0, 0, 100) is None
+    assert cached_share(0, 100) is None
 
 
 def test_an_address_is_where_the_bytes_are() -> None:

@@ -408,3 +408,25 @@ def test_memory_held_ahead_is_bounded(folder: Path, monkeypatch: pytest.MonkeyPa
         epoch_reader = iter(reader)
         for _ in epoch_reader:
             assert epoch_reader._loader._window.held <= 200_000 + 8 * 40_000
+
+
+def test_block_order_reads_whole_groups_from_the_first_step_where_the_file_is_not_in_memory(
+    folder: Path, values: list[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads: list[int] = []
+    read_cached = fetch.RecordFile.read_cached
+
+    def recorded(file: fetch.RecordFile, offset: int, buffer: memoryview) -> int | None:
+        reads.append(buffer.nbytes)
+        return read_cached(file, offset, buffer)
+
+    monkeypatch.setattr(fetch.RecordFile, "read_cached", recorded)
+    n_reads = {}
+    for is_cold in (True, False):
+        monkeypatch.setattr(fetch.RecordFile, "is_cold", lambda file, is_cold=is_cold: is_cold)
+        reads.clear()
+        with ParallelReader(folder, batch_size=4, order="block", options=ReadOptions(coalesce=1)) as reader:
+            for batch in reader:
+                assert [bytes(value) for value in batch.values] == [values[number] for number in batch.indices.tolist()]
+        n_reads[is_cold] = len(reads)
+    assert 10 * n_reads[True] < n_reads[False]
