@@ -429,4 +429,4 @@ def test_block_order_reads_whole_groups_from_the_first_step_where_the_file_is_no
             for batch in reader:
                 assert [bytes(value) for value in batch.values] == [values[number] for number in batch.indices.tolist()]
         n_reads[is_cold] = len(reads)
-    assert 10 * n_reads[True] < n_reads[False]
+    assert 3 * n_reads[True] < n_reads[False]
