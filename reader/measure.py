@@ -6,11 +6,10 @@ what counts is bytes per second.
 
 import inspect
 import itertools
-import os
 import tempfile
 import time
 from collections.abc import Callable, Generator
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -70,7 +69,7 @@ def open_subject(
     """
     made_s = None
     streams = max(DEFAULT_STREAMS, survey.nodes.n_nodes)
-    with tempfile.TemporaryDirectory(prefix="lmdbio-") if comm.Get_rank() == 0 else nullcontext("") as folder:
+    with ExitStack() as made:
         try:
             held = Index.open(survey.database, index, comm=comm)
         except MissingIndexError:
@@ -78,10 +77,11 @@ def open_subject(
                 raise
             begun = time.monotonic()
             held = build_index(survey.database, comm=comm)
-            index = comm.bcast(os.path.join(folder, "index"))
             with agreement(comm):
                 if comm.Get_rank() == 0:
-                    held.save(Path(folder) / "index")
+                    index = Path(made.enter_context(tempfile.TemporaryDirectory(prefix="lmdbio-"))) / "index"
+                    held.save(index)
+            index = comm.bcast(index)
             made_s = time.monotonic() - begun
         yield (
             Subject(survey.database, survey.data, survey.file_size, held, index, batch_size, streams, _SHUFFLE_WINDOW),

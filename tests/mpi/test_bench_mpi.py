@@ -75,6 +75,14 @@ def test_every_way_reads_each_record_once_by_all_ranks_together(database: Path) 
     assert len(set(COMM.allgather(repr(done)))) == 1
 
 
+def test_without_an_index_all_ranks_read_by_the_one_that_rank_0_makes(database: Path) -> None:
+    if RANK == 0:
+        (database / "data.mdb.index").unlink()
+    COMM.Barrier()
+    done = _measure(database, survey(database, comm=COMM), counts=[1], orders=("sequential",))
+    assert all(N <= measured.n_records <= N + SIZE for measured in done)
+
+
 @pytest.mark.skipif(SIZE < 2, reason="takes two nodes")
 def test_the_ranks_of_the_first_node_read_alone_while_the_others_wait(database: Path) -> None:
     facts = _two_nodes(survey(database, comm=COMM))
