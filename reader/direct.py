@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from lmdbio.errors import ReadError
 from lmdbio.layout.path import PathLike
-from lmdbio.reader.fetch import RecordFile
-from lmdbio.reader.file_state import direct_align, is_cached, memory_address, network_file_system
+from lmdbio.reader.fetch import WARM_SHARE, RecordFile
+from lmdbio.reader.file_state import cached_share, direct_align, is_cached, memory_address, network_file_system
 from lmdbio.reader.memory import available_memory
 from lmdbio.reader.options import Direct
 
@@ -42,7 +42,7 @@ class DirectFile(RecordFile):
     def __init__(self, path: PathLike, *, in_order: bool) -> None:
         super().__init__(path, in_order=in_order)
         self._lock = Lock()
-        self._tells_cached = True
+        self._asks_cached = True
         self._is_direct = True
         try:
             self._open_direct()
@@ -55,19 +55,22 @@ class DirectFile(RecordFile):
         return self._direct_align if self._is_direct else 1
 
     def is_cold(self) -> bool:
-        """See :meth:`lmdbio.reader.fetch.RecordFile.is_cold`; what is read directly is never in memory later."""
-        return self._is_direct or super().is_cold()
+        """See :meth:`lmdbio.reader.fetch.RecordFile.is_cold`; what is read directly is never in memory later.
+
+        Where nothing is in memory, or the kernel does not tell, reads to come do not ask any more.
+        """
+        if not self._is_direct:
+            return super().is_cold()
+        share = cached_share(self.fileno(), self.size)
+        self._asks_cached = bool(share)
+        return share is None or share < WARM_SHARE
 
     def read_cached(self, offset: int, buffer: memoryview) -> int | None:
         """Fill the buffer if all of its bytes are in the page cache, and return the bytes filled: all or none."""
         if not self._is_direct:
             return self._read_cached_within(offset, buffer)
         inside = self._within(offset, buffer)
-        if not (self._tells_cached and inside.nbytes):
-            return 0
-        was_cached = is_cached(self.fileno(), offset, inside.nbytes)
-        self._tells_cached = was_cached is not None
-        if not was_cached:
+        if not (self._asks_cached and inside.nbytes and is_cached(self.fileno(), offset, inside.nbytes)):
             return 0
         done = super().read_cached(offset, inside)
         if done is None:  # it is there, but this file system cannot promise not to wait

@@ -18,7 +18,8 @@ from lmdbio.reader.plan import ReadPlan
 _CACHED_RATE: Final = 2e9
 """Bytes a second from which a read is taken to come from memory, where the system cannot say. A copy within memory is
 several times faster; a single read from a fast disk is slower, since other reads are in flight beside it."""
-_WARM_SHARE: Final = 0.5
+WARM_SHARE: Final = 0.5
+"""A file with less of it in memory is cold: most reads will have to wait."""
 _NOWAIT: Final[int] = getattr(os, "RWF_NOWAIT", 0)
 TASK_SIZE: Final = 128 << 10
 """Small reads are handed out together until they come to this many bytes, so that handing out costs little."""
@@ -69,7 +70,7 @@ class RecordFile(DataFile):
     def is_cold(self) -> bool:
         """Return whether most of the file's bytes are known not to be in memory, so that reads will have to wait."""
         share = cached_share(self.fileno(), self.size)
-        return share is not None and share < _WARM_SHARE
+        return share is not None and share < WARM_SHARE
 
     def __del__(self) -> None:
         if hasattr(self, "_fd"):
