@@ -16,8 +16,8 @@ _N_SHARDS: Final = 16
 """Files: each rank takes whole ones, so 1, 2 and 4 ranks have equal shares. 1 to 4 GB give files of 64 to 250 MB."""
 _N_BUFFERED: Final = 1000
 """Records of the shuffle buffer on each rank."""
-_N_INTERLEAVED: Final = 4
-"""Files that a rank reads at once: all that each of 4 ranks has."""
+_N_INTERLEAVED: Final = _N_SHARDS
+"""Files that a rank reads at once: all of its own."""
 _BUFFER_SIZE: Final = 1 << 20
 """Bytes of a file that one read fetches."""
 _N_THREADS: Final = 16
@@ -29,12 +29,12 @@ _SEQUENTIAL: Final = Way("sequential", "sequential", "none")
 _SHUFFLED: Final = Way(
     "shuffled",
     "shuffled",
-    f"{_N_SHARDS} shards, of which a rank mixes {_N_INTERLEAVED}, and a buffer of {_N_BUFFERED:,} records",
+    f"{_N_SHARDS} shards dealt to ranks, each mixing its own, and a buffer of {_N_BUFFERED:,} records",
 )
 
 
 class TFRecord:
-    """Shards are dealt to the ranks; a version before the newest, whose environment is a third smaller."""
+    """Shards are dealt to the ranks; not the newest version, whose environment is over 1.5 GB."""
 
     name = "tfrecord"
     requirements: tuple[str, ...] = ("tensorflow-cpu==2.18.1", "numpy==2.0.2")
