@@ -1,5 +1,11 @@
-"""The measured part of a document: written by the tool between two marks, so that what people write around it stays."""
+"""The measured part of a document: written by the tool between two marks, so that what people write around it stays.
 
+Results of several runs go into one document by their folders:
+
+    python -m tools.compare.performance docs/performance.md bench/convert bench/testbed
+"""
+
+import argparse
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -58,3 +64,34 @@ def spliced(old: str, text: str, *, name: str) -> str:
             f"{name}: expected the lines {BEGIN} and {END}, found none: add them where the figures shall be"
         )
     return f"{before}{BEGIN}\n\n{text}\n\n{END}{after}"
+
+
+def measured_text(folders: Sequence[Path]) -> str:
+    """Return what runs have written into their folders, in the order given.
+
+    Raises
+    ------
+    FileNotFoundError
+        If a folder holds no markdown file.
+    """
+    parts = []
+    for folder in folders:
+        texts = [path.read_text().strip() for path in sorted(folder.glob("*.md"))]
+        if not texts:
+            raise FileNotFoundError(f"{folder}: expected the folder of a run, found no markdown file in it")
+        parts += texts
+    return "\n\n".join(parts)
+
+
+def main() -> None:
+    """Write the results of some runs into a document."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("document", type=Path)
+    parser.add_argument("folders", type=Path, nargs="+", help="what --out was")
+    options = parser.parse_args()
+    pictures = [picture for folder in options.folders for picture in sorted(folder.glob("*.png"))]
+    write_measured(options.document, measured_text(options.folders), pictures=pictures)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,36 @@
+from pathlib import Path
+
+import pytest
+
+from tools.compare.performance import BEGIN, END, measured_text, write_measured
+
+
+def test_only_what_is_between_the_marks_is_written_anew(tmp_path: Path) -> None:
+    document = tmp_path / "performance.md"
+    document.write_text(f"by hand\n\n{BEGIN}\nold\n{END}\n\nby hand, too\n")
+    picture = tmp_path / "a.png"
+    picture.write_bytes(b"png")
+    write_measured(document, "new\n", pictures=[picture])
+    text = document.read_text()
+    assert text.startswith("by hand\n")
+    assert text.endswith("by hand, too\n")
+    assert "old" not in text
+    assert "new\n\n![a](performance/a.png)\n" in text
+    assert (tmp_path / "performance/a.png").read_bytes() == b"png"
+
+
+def test_a_document_without_marks_is_left_alone(tmp_path: Path) -> None:
+    document = tmp_path / "performance.md"
+    document.write_text("by hand\n")
+    with pytest.raises(ValueError, match=r"performance\.md: expected the lines .* found none"):
+        write_measured(document, "new", pictures=[])
+    assert document.read_text() == "by hand\n"
+
+
+def test_results_of_several_runs_follow_each_other(tmp_path: Path) -> None:
+    for name in ("second", "first"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "results.md").write_text(f"{name} run\n")
+    assert measured_text([tmp_path / "first", tmp_path / "second"]) == "first run\n\nsecond run"
+    with pytest.raises(FileNotFoundError, match="expected the folder of a run"):
+        measured_text([tmp_path])
