@@ -3,6 +3,7 @@
 import argparse
 import datetime as dt
 import shlex
+import signal
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -79,6 +80,7 @@ def chosen(patterns: Sequence[str]) -> tuple[Run, ...]:
 def main() -> None:
     """Measure, and write what was measured after every run."""
     options = parse_arguments()
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # so that what was begun is undone
     plan = Plan(options, chosen(options.only))
     for folder in (options.out, options.cache):
         folder.mkdir(parents=True, exist_ok=True)

@@ -3,6 +3,7 @@
 import argparse
 import datetime as dt
 import shlex
+import signal
 import subprocess
 import sys
 import tempfile
@@ -69,6 +70,7 @@ def estimate_s(questions: Sequence[Question], n_rows: Sequence[int], sizes: Sequ
 def main() -> None:
     """List, plan, or compare."""
     options = parse_arguments()
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # so that what was begun is undone
     if options.list:
         _list()
         return

@@ -44,8 +44,8 @@ class SyntheticInputs:
         """Return the name of a record."""
         return self.inputs.paths[number].decode()
 
-    def read(self, number: int) -> Content:
-        """Return the bytes of a record."""
+    def read(self, number: int, memory: memoryview) -> Content:
+        """Return the bytes of a record, which is at hand."""
         return self._records.value(number), NO_MORE
 
     def close(self) -> None:
