@@ -73,7 +73,7 @@ def _cached_pages(fd: int, path: PathLike, ranges: list[tuple[int, int]]) -> flo
     """Return what part of the pages of the ranges is in memory."""
     if not _is_told(fd, path):
         return _cached_by_reading(fd, ranges)
-    states = [_mincore(fd, offset, length) for offset, length in ranges if length]
+    states = [page_states(fd, offset, length) for offset, length in ranges if length]
     return float(np.mean(np.concatenate(states) & 1)) if states else 0.0
 
 
@@ -82,8 +82,14 @@ def _is_told(fd: int, path: PathLike) -> bool:
     return os.fstat(fd).st_uid == os.geteuid() or os.access(path, os.W_OK) or os.geteuid() == 0
 
 
-def _mincore(fd: int, offset: int, length: int) -> NDArray[np.uint8]:
-    """Return the state of each page of a range, uint8, shape (n_pages,); its lowest bit: in memory."""
+def page_states(fd: int, offset: int, length: int) -> NDArray[np.uint8]:
+    """Return the state of each page of a range, uint8, shape (n_pages,); its lowest bit: in memory.
+
+    Raises
+    ------
+    OSError
+        If the system does not say.
+    """
     states = np.zeros(-(-length // mmap.PAGESIZE), np.uint8)
     with mmap.mmap(fd, length, access=mmap.ACCESS_COPY, offset=offset) as mapped:
         first = ctypes.c_char.from_buffer(mapped)

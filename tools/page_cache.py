@@ -1,13 +1,10 @@
 """The page cache of one file: dropped, filled, and how much of the file it holds. Linux only."""
 
-import ctypes
-import mmap
 import os
-from typing import Final
 
 import numpy as np
 
-_COLD_SHARE: Final = 0.02
+from lmdbio.reader.page_cache import COLD_SHARE, empty, page_states
 
 
 def drop(path: str | os.PathLike[str]) -> bool:
@@ -15,10 +12,8 @@ def drop(path: str | os.PathLike[str]) -> bool:
 
     Pages that some process has mapped stay, and a file system that is memory keeps all.
     """
-    with open(path, "rb") as file:
-        os.fsync(file.fileno())
-        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-    return cached_share(path) <= _COLD_SHARE
+    empty(path)
+    return cached_share(path) <= COLD_SHARE
 
 
 def fill(path: str | os.PathLike[str]) -> None:
@@ -42,14 +37,5 @@ def cached_share(path: str | os.PathLike[str]) -> float:
     size = os.path.getsize(path)
     if size == 0:
         return 1.0
-    states = np.zeros(-(-size // mmap.PAGESIZE), np.uint8)
-    with open(path, "rb") as file, mmap.mmap(file.fileno(), size, access=mmap.ACCESS_COPY) as mapped:
-        first = ctypes.c_char.from_buffer(mapped)
-        libc = ctypes.CDLL(None, use_errno=True)
-        status = libc.mincore(
-            ctypes.c_void_p(ctypes.addressof(first)), ctypes.c_size_t(size), ctypes.c_void_p(states.ctypes.data)
-        )
-        del first  # a map that is referred to cannot be closed
-    if status:
-        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), os.fspath(path))
-    return float(np.mean(states & 1))
+    with open(path, "rb") as file:
+        return float(np.mean(page_states(file.fileno(), 0, size) & 1))
