@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -13,28 +12,12 @@ from mpi4py import MPI
 from lmdbio.errors import ReadError
 from lmdbio.reader import ParallelReader, ReadOptions
 from lmdbio.reader.sequence import ORDERS, Order
-from tests.reader.made import make_datum_database, stock_values
+from tests.mpi.shared_database import SIZES, N
+from tests.reader.made import make_datum_database
 
 COMM = MPI.COMM_WORLD
 RANK, SIZE = COMM.Get_rank(), COMM.Get_size()
-SIZES = [0, 1, 100, 3000, 5000, 20_000, 40_000] * 23
-N = len(SIZES)
 TWO_PHASE = {"romio_cb_read": "enable", "cb_buffer_size": "65536"}
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    folder = Path(COMM.bcast(str(tmp_path_factory.mktemp("collective") / "a.lmdb")))
-    if RANK == 0:
-        make_datum_database(folder, SIZES)
-    COMM.Barrier()
-    yield folder
-    COMM.Barrier()
-
-
-@pytest.fixture(scope="module")
-def values(folder: Path) -> list[bytes]:
-    return stock_values(folder)
 
 
 def batches_of(folder: Path, io: str, **options: object) -> list[tuple[list[int], list[bytes]]]:

@@ -4,7 +4,6 @@ import hashlib
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,27 +12,11 @@ from mpi4py import MPI
 from lmdbio.errors import MissingDatabaseError, StaleIndexError
 from lmdbio.reader import ParallelReader, ReadOptions
 from lmdbio.reader.sequence import ORDERS, Order, Sequence, Steps
-from tests.reader.made import make_datum_database, overwrite, stock_values
+from tests.mpi.shared_database import SIZES, N
+from tests.reader.made import make_datum_database, overwrite
 
 COMM = MPI.COMM_WORLD
 RANK, SIZE = COMM.Get_rank(), COMM.Get_size()
-SIZES = [0, 1, 100, 3000, 5000, 20_000, 40_000] * 23
-N = len(SIZES)
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    folder = Path(COMM.bcast(str(tmp_path_factory.mktemp("reader") / "a.lmdb")))
-    if RANK == 0:
-        make_datum_database(folder, SIZES)
-    COMM.Barrier()
-    yield folder
-    COMM.Barrier()
-
-
-@pytest.fixture(scope="module")
-def values(folder: Path) -> list[bytes]:
-    return stock_values(folder)
 
 
 @pytest.mark.parametrize("batch_size", [1, 7, 16, 50, 200])
