@@ -68,7 +68,7 @@ def convert(
     checksum
         Whether the sidecar holds each record's checksum.
     workers
-        Threads that read files; 8 by default. More help where each file takes long to open, as on a network.
+        Threads that read files; 16 by default. More help where each file takes long to open, as on a network.
     overwrite
         Whether a database that stands at the target is replaced.
     dry_run

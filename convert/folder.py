@@ -8,7 +8,7 @@ them: the litter that desktop systems leave is passed over, a cycle of links is 
 import os
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Final
@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 
 from lmdbio.convert.scan import NOT_AN_IMAGE, ClassFiles, Directory, is_image, list_directory, scan_class, sort_names
-from lmdbio.convert.source import NO_MORE, WHOLE_SIZE, BadInput, Content, InputFault, Inputs, fault, text
+from lmdbio.convert.source import BadInput, InputFault, Inputs, fault, text
 from lmdbio.errors import SourceError
 from lmdbio.layout.keys import Keys
 from lmdbio.layout.printable import printable
@@ -24,6 +24,7 @@ from lmdbio.layout.printable import printable
 _SPLITS: Final = frozenset((b"train", b"training", b"val", b"valid", b"validation", b"test"))
 _NO_CLASS: Final = "images outside of class folders"
 _PIECE_SIZE: Final = 4 << 20
+_NOWAIT: Final[int] = getattr(os, "RWF_NOWAIT", 0)
 
 
 class FolderSource:
@@ -75,24 +76,33 @@ class FolderSource:
         """Return the path of an input for messages."""
         return printable(os.path.join(self.root, self.inputs.paths[number]))
 
-    def read(self, number: int, memory: memoryview) -> Content:
-        """Return the bytes of a file; see :meth:`lmdbio.convert.source.Source.read`."""
+    def read_into(self, number: int, memory: memoryview, *, on_wait: Callable[[], None]) -> None:
+        """Fill memory with the bytes of a file; see :meth:`lmdbio.convert.source.Source.read_into`."""
+        try:
+            fd = self._open(number)
+            try:
+                _fill(fd, memory, on_wait)
+            finally:
+                os.close(fd)
+        except OSError as exc:
+            raise InputFault(fault(exc)) from exc
+
+    def pieces(self, number: int) -> Iterator[bytes]:
+        """Yield the bytes of a file; see :meth:`lmdbio.convert.source.Source.pieces`."""
         size = int(self.inputs.sizes[number])
         try:
-            # By a path relative to the root: shorter to look up, and the root may be renamed meanwhile.
-            # O_NONBLOCK: a pipe that took the file's place must not hang the run.
-            fd = os.open(self.inputs.paths[number], os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK, dir_fd=self._fd)
+            fd = self._open(number)
+            try:
+                yield from _pieces(fd, size)
+            finally:
+                os.close(fd)
         except OSError as exc:
             raise InputFault(fault(exc)) from exc
-        if size > WHOLE_SIZE:
-            pieces = _pieces(fd, size)
-            return next(pieces), pieces
-        try:
-            return _read_whole(fd, size, memory), NO_MORE
-        except OSError as exc:
-            raise InputFault(fault(exc)) from exc
-        finally:
-            os.close(fd)
+
+    def _open(self, number: int) -> int:
+        # By a path relative to the root: shorter to look up, and the root may be renamed meanwhile.
+        # O_NONBLOCK: a pipe that took the file's place must not hang the run.
+        return os.open(self.inputs.paths[number], os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK, dir_fd=self._fd)
 
     def close(self) -> None:
         """Close the directory and forget the inputs; a second call does nothing."""
@@ -191,35 +201,42 @@ class _Listing:
         return Inputs(paths, np.frombuffer(self.sizes, np.uint32), np.frombuffer(self.labels, np.int32))
 
 
-def _read_whole(fd: int, size: int, memory: memoryview) -> memoryview:
-    """Return a file's bytes, in ``memory``; one more is asked for, so that growth is noticed without another call."""
-    done = os.readv(fd, [memory])
+def _fill(fd: int, memory: memoryview, on_wait: Callable[[], None]) -> None:
+    """Fill memory with a file's bytes; one more is asked for, so that growth is noticed without another call."""
+    size, one_more = memory.nbytes, bytearray(1)
+    done = _read_cached(fd, [memory, one_more])
+    if done < size:
+        on_wait()
     while done < size:
-        more = os.readv(fd, [memory[done:]])
+        more = os.preadv(fd, [memory[done:], one_more], done)
         if not more:
             break
         done += more
     if done != size:
         raise _changed(size, "more" if done > size else str(done))
-    return memory[:size]
+
+
+def _read_cached(fd: int, buffers: list[memoryview | bytearray]) -> int:
+    """Fill buffers with a file's first bytes as far as they are in memory; return how many, 0 where none can tell."""
+    if not _NOWAIT:
+        return 0
+    try:
+        return os.preadv(fd, buffers, 0, _NOWAIT)
+    except OSError:  # nothing is in memory, or the file system cannot tell; the read that waits says what is wrong
+        return 0
 
 
 def _pieces(fd: int, size: int) -> Iterator[bytes]:
-    """Yield a file's bytes piece by piece, and close it."""
-    try:
-        done = 0
-        while done < size:
-            piece = os.read(fd, min(_PIECE_SIZE, size - done))
-            if not piece:
-                raise _changed(size, str(done))
-            done += len(piece)
-            yield piece
-        if os.read(fd, 1):
-            raise _changed(size, "more")
-    except OSError as exc:
-        raise InputFault(fault(exc)) from exc
-    finally:
-        os.close(fd)
+    """Yield a file's bytes piece by piece."""
+    done = 0
+    while done < size:
+        piece = os.read(fd, min(_PIECE_SIZE, size - done))
+        if not piece:
+            raise _changed(size, str(done))
+        done += len(piece)
+        yield piece
+    if os.read(fd, 1):
+        raise _changed(size, "more")
 
 
 def _changed(size: int, found: str) -> InputFault:

@@ -62,9 +62,10 @@ class Job:
         The sidecar is made in memory, so what was planned and listed is given up before.
         """
         free = free_space(self.target.path)
-        transfer = Transfer(self.source, self.plan, wrapped=options.value == "datum", skip=skip, progress=progress)
+        is_datum = options.value == "datum"
+        transfer = Transfer(self.source, self.plan, wrapped=is_datum, skip=skip, workers=workers, progress=progress)
         try:
-            written = self._write(transfer, checksum=options.checksum, workers=workers)
+            written = self._write(transfer, checksum=options.checksum)
             report = self._report(
                 numbers=_take(self.plan.numbers, written.reordered),
                 file_size=os.stat(self.target.data).st_size,
@@ -82,10 +83,10 @@ class Job:
             raise TargetError(f"{self.target.path}: cannot be written: {(exc.strerror or str(exc)).lower()}") from exc
         return report
 
-    def _write(self, transfer: Transfer, *, checksum: bool, workers: int) -> WrittenDatabase:
+    def _write(self, transfer: Transfer, *, checksum: bool) -> WrittenDatabase:
         """Write the data file; the writer's buffers are gone when the index is made."""
         with DatabaseWriter(self.target.data, self.plan.database, checksum=checksum) as writer:
-            transfer.run(writer, workers=workers)
+            transfer.run(writer)
             if transfer.n_skipped == len(self.plan.numbers):
                 raise SourceError(f"{self.source.name}: expected an image that can be read, found none")
             return writer.finish()

@@ -4,23 +4,14 @@ Nothing here knows of directories: a kind of source (class folders, later others
 number.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final, Protocol, TypeAlias
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lmdbio.layout.keys import Keys
-
-Content: TypeAlias = tuple[bytes | memoryview, Iterator[bytes]]
-"""An input's first bytes, and what follows them: nothing for all but huge inputs, which are read piece by piece."""
-
-WHOLE_SIZE: Final = 16 << 20
-"""Inputs up to this size are read whole, so that a fault is known before anything of the record is written."""
-
-NO_MORE: Final[Iterator[bytes]] = iter(())
-"""What follows the first bytes of an input that was read whole."""
 
 
 class InputFault(Exception):  # noqa: N818  # a finding about an input, which the caller may choose to live with
@@ -82,16 +73,24 @@ class Source(Protocol):
     def shown(self, number: int) -> str:
         """Return the name of an input for messages, printable."""
 
-    def read(self, number: int, memory: memoryview) -> Content:
-        """Return the bytes of an input, as many as ``inputs.sizes`` says. Thread-safe.
+    def read_into(self, number: int, memory: memoryview, *, on_wait: Callable[[], None]) -> None:
+        """Fill memory with the bytes of an input, as many as ``inputs.sizes`` says. Thread-safe.
 
-        ``memory`` is one byte larger than an input that is read whole, which may be read into it: memory that is used
-        again, since the first touch of a page costs more than its copy.
+        ``on_wait`` is called before a read that has to wait, since the bytes are not in memory, or may have to.
 
         Raises
         ------
         InputFault
-            If it cannot be read, or is not of the size that it had. The iterator may raise it too.
+            If it cannot be read, or is not of the size that it had; what the memory holds then is of no account.
+        """
+
+    def pieces(self, number: int) -> Iterator[bytes]:
+        """Yield the bytes of an input that is too large to be held, piece by piece. Thread-safe.
+
+        Raises
+        ------
+        InputFault
+            As :meth:`read_into`; once pieces were given, too.
         """
 
     def close(self) -> None:

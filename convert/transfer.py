@@ -1,39 +1,39 @@
-"""Inputs into a database's pages: many threads read files ahead, two hand them to the writer region by region.
+"""Inputs into a database's pages: many threads read files to where they lie in the pages, and write these.
 
-So the number of files in flight depends neither on how many partitions there are nor on how the file is written, and
-what is held in memory does not grow with the number of threads.
+So no byte is copied within memory, and no thread hands a file to another; what is held in memory is bounded, however
+many threads there are.
 """
 
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lmdbio.convert.gate import Gate
 from lmdbio.convert.image_format import HEAD_SIZE, FormatCount
 from lmdbio.convert.planning import ConversionPlan
-from lmdbio.convert.source import NO_MORE, WHOLE_SIZE, BadInput, Content, InputFault, Source
+from lmdbio.convert.source import BadInput, InputFault, Source
 from lmdbio.errors import SourceError
 from lmdbio.layout.datum import wrap
 from lmdbio.layout.pool import BufferPool
-from lmdbio.layout.writer import DatabaseWriter, Value
+from lmdbio.layout.writer import DatabaseWriter, Value, Window
 
 SKIP_HINT: Final = "--on-error skip leaves such files out"
 _REPORT_EVERY_S: Final = 0.1
 _MISNAMED_SHOWN: Final = 20
 
-_N_WRITING: Final = 2
-"""Regions written at the same time: one is filled while the other waits for its last writes."""
-_AHEAD_SIZE: Final = 24 << 20
-"""Bytes that are read ahead for each region that is being written."""
+_AHEAD_SIZE: Final = 4 << 20
+"""Bytes that are read ahead for each region whose leaves are being written."""
 _BATCH_SIZE: Final = 1 << 20
-"""Bytes that one thread reads at a time, so that small files do not cost a hand-over each."""
+"""Bytes of inline values that one thread reads at a time, so that small files do not cost a hand-over each."""
 _BATCH_COUNT: Final = 32
-"""The most files that one thread reads at a time."""
+"""The most files of inline values that one thread reads at a time."""
 
 
 class Stopped(Exception):  # noqa: N818  # no error of its own: another thread's error ends this one's work
@@ -85,11 +85,16 @@ class Transfer:
         Whether a value is a Datum around the input's bytes, and not the bytes alone.
     skip
         Whether an input that cannot be read is left out; otherwise it ends the transfer.
+    workers
+        Threads that read and write, at most.
     progress
         What counts the records.
     """
 
-    def __init__(self, source: Source, plan: ConversionPlan, *, wrapped: bool, skip: bool, progress: Progress) -> None:
+    def __init__(
+        self, source: Source, plan: ConversionPlan, *, wrapped: bool, skip: bool, workers: int, progress: Progress
+    ) -> None:
+        self._workers = workers
         self._source = source
         self._plan = plan
         self._wrapped = wrapped
@@ -98,7 +103,8 @@ class Transfer:
         self._formats = FormatCount(len(plan.numbers))
         self._faults: dict[int, str] = {}
         self._stop = threading.Event()
-        self._memory = BufferPool(keep=_N_WRITING * _AHEAD_SIZE)
+        self._memory = BufferPool(keep=_AHEAD_SIZE)
+        self._gate = Gate(workers)
 
     @property
     def skipped(self) -> tuple[BadInput, ...]:
@@ -118,7 +124,7 @@ class Transfer:
         """Return the first such inputs in the source's order, a few."""
         return tuple(map(self._source.shown, self._formats.first(_MISNAMED_SHOWN, self._plan.numbers)))
 
-    def run(self, writer: DatabaseWriter, *, workers: int) -> None:
+    def run(self, writer: DatabaseWriter) -> None:
         """Write every region.
 
         Raises
@@ -130,17 +136,16 @@ class Transfer:
         """
         regions = iter(range(self._plan.database.n_regions))
         lock = threading.Lock()
+        # As many regions at a time as threads read: what each waits for, and its small rest, keep no reader idle.
         with (
-            ThreadPoolExecutor(workers, "lmdbio-read") as readers,
-            ThreadPoolExecutor(min(workers, _N_WRITING), "lmdbio-convert") as writing,
+            ThreadPoolExecutor(self._workers, "lmdbio-read") as readers,
+            ThreadPoolExecutor(self._workers, "lmdbio-convert") as writing,
         ):
             try:
-                futures = [
-                    writing.submit(self._work, writer, regions, lock, readers) for _ in range(min(workers, _N_WRITING))
-                ]
+                futures = [writing.submit(self._work, writer, regions, lock, readers) for _ in range(self._workers)]
                 wait(futures, return_when=FIRST_EXCEPTION)
             finally:
-                # Does nothing where all is done; after an error or an interrupt all stop at their next batch.
+                # Does nothing where all is done; after an error or an interrupt all stop at their next window.
                 self._stop.set()
         errors = [error for error in (future.exception() for future in futures) if error is not None]
         for error in errors:
@@ -156,65 +161,90 @@ class Transfer:
                 region = next(regions, None)
             if region is None:
                 return
-            writer.write_region(region, self._values(region, readers))
+            for filling in [readers.submit(self._fill, writer, window) for window in writer.windows(region)]:
+                filling.result()
+            writer.write_rest(region, self._values(writer.rest_records(region), readers))
 
-    def _values(self, region: int, readers: ThreadPoolExecutor) -> Iterator[Value | None]:
-        """Yield the value of each record of a region, None for one that is left out, while others read ahead."""
-        records = self._plan.database.region_records(region)
-        sizes = self._source.inputs.sizes[self._plan.numbers[records]]
-        waiting: deque[tuple[Future[list[Value | None]], int]] = deque()
-        held = 0
-        for batch, size in zip(*cut_batches(records, sizes), strict=True):
-            while waiting and held + size > _AHEAD_SIZE:
-                held -= waiting[0][1]
-                yield from self._await(*waiting.popleft())
-            waiting.append((readers.submit(self._read_batch, batch), size))
-            held += size
+    def _fill(self, writer: DatabaseWriter, window: Window) -> None:
+        self._check_going()
+        writer.fill_window(window, self._read_values)
+        self._progress.add(len(window.records), int(self._sizes(window.records).sum()))
+
+    def _read_values(self, records: NDArray[np.int64], slots: list[memoryview]) -> Iterator[bool]:
+        """Read the values of records to where they go, and tell of each whether it could be read."""
+        inputs, numbers = self._source.inputs, self._plan.numbers[records]
+        facts = (records.tolist(), numbers.tolist(), inputs.sizes[numbers].tolist(), inputs.labels[numbers].tolist())
+        with self._gate.turn():
+            yield from (self._read_value(*each) for each in zip(*facts, slots, strict=True))
+
+    def _read_value(self, record: int, number: int, size: int, label: int, slot: memoryview) -> bool:
+        payload = slot
+        if self._wrapped:
+            before, after = wrap(size, label)
+            begin = len(before)
+            payload = slot[begin : begin + size]
+            slot[:begin] = before
+            slot[begin + size :] = after
+        try:
+            self._source.read_into(number, payload, on_wait=self._gate.open)
+        except InputFault as exc:
+            self._skip_or_raise(number, exc)
+            return False
+        self._formats.look(record, self._source.inputs.paths[number], bytes(payload[:HEAD_SIZE]))
+        return True
+
+    def _values(self, records: NDArray[np.int64], readers: ThreadPoolExecutor) -> Iterator[Value | None]:
+        """Yield the values of records, None for one that is left out; small ones are read ahead by others."""
+        inline = self._plan.database.inline[records]
+        for record in records[~inline].tolist():
+            yield self._streamed(record)
+        waiting: deque[Future[list[Value | None]]] = deque()
+        most = _AHEAD_SIZE // _BATCH_SIZE
+        for batch in cut_batches(records[inline], self._plan.database.lengths[records[inline]]):
+            if len(waiting) == most:
+                yield from waiting.popleft().result()
+            waiting.append(readers.submit(self._read_batch, batch))
         while waiting:
-            yield from self._await(*waiting.popleft())
-
-    def _await(self, batch: "Future[list[Value | None]]", size: int) -> list[Value | None]:
-        values = batch.result()
-        self._progress.add(len(values), size)
-        return values
+            yield from waiting.popleft().result()
 
     def _read_batch(self, records: NDArray[np.int64]) -> list[Value | None]:
+        """Return small values, each in one piece."""
+        self._check_going()
+        ends = np.cumsum(self._plan.database.lengths[records])
+        memory = self._memory.take(int(ends[-1])).data
+        slots = [memory[begin:end] for begin, end in pairwise([0, *ends.tolist()])]
+        was_read = list(self._read_values(records, slots))
+        self._progress.add(len(records), int(self._sizes(records).sum()))
+        return [(slot,) if is_there else None for slot, is_there in zip(slots, was_read, strict=True)]
+
+    def _sizes(self, records: NDArray[np.int64]) -> NDArray[np.uint32]:
+        return self._source.inputs.sizes[self._plan.numbers[records]]
+
+    def _check_going(self) -> None:
         if self._stop.is_set():
             raise Stopped
-        inputs, numbers = self._source.inputs, self._plan.numbers[records]
-        sizes = inputs.sizes[numbers]
-        ends = np.cumsum(np.minimum(sizes, WHOLE_SIZE) + np.int64(1))
-        memory = self._memory.take(int(ends[-1])).data
-        parts = map(memory.__getitem__, map(slice, [0, *ends.tolist()], ends.tolist()))
-        facts = (records.tolist(), numbers.tolist(), sizes.tolist(), inputs.labels[numbers].tolist())
-        return [self._read_value(*each) for each in zip(*facts, parts, strict=True)]
 
-    def _read_value(self, record: int, number: int, size: int, label: int, memory: memoryview) -> Value | None:
-        content = self._read(record, number, memory)
-        return None if content is None else self._value(content, number, size, label)
+    def _skip_or_raise(self, number: int, exc: InputFault) -> None:
+        if not self._skip:
+            raise SourceError(f"{self._source.shown(number)}: {exc}; {SKIP_HINT}") from exc
+        self._faults[number] = str(exc)
 
-    def _read(self, record: int, number: int, memory: memoryview) -> Content | None:
+    def _streamed(self, record: int) -> Value | None:
+        """Return a value that is too large to hold; a fault in its midst cannot be skipped any more."""
+        self._check_going()
+        number = int(self._plan.numbers[record])
+        pieces = self._source.pieces(number)
         try:
-            content = self._source.read(number, memory)
+            first = next(pieces)
         except InputFault as exc:
-            if not self._skip:
-                raise SourceError(f"{self._source.shown(number)}: {exc}; {SKIP_HINT}") from exc
-            self._faults[number] = str(exc)
+            self._skip_or_raise(number, exc)
             return None
-        self._formats.look(record, self._source.inputs.paths[number], bytes(content[0][:HEAD_SIZE]))
-        return content
+        self._formats.look(record, self._source.inputs.paths[number], first[:HEAD_SIZE])
+        return self._parts(number, first, pieces)
 
-    def _value(self, content: Content, number: int, size: int, label: int) -> Value:
-        first, more = content
+    def _parts(self, number: int, first: bytes, more: Iterator[bytes]) -> Iterator[bytes]:
+        size, label = (int(facts[number]) for facts in (self._source.inputs.sizes, self._source.inputs.labels))
         before, after = wrap(size, label) if self._wrapped else (b"", b"")
-        if more is NO_MORE:
-            return (before, first, after) if self._wrapped else (first,)
-        return self._streamed(before, first, more, after, number)
-
-    def _streamed(
-        self, before: bytes, first: bytes | memoryview, more: Iterable[bytes], after: bytes, number: int
-    ) -> Iterator[bytes | memoryview]:
-        """Yield the parts of a value that is too large to hold; a fault in its midst cannot be skipped any more."""
         yield before
         yield first
         try:
@@ -222,22 +252,22 @@ class Transfer:
         except InputFault as exc:
             raise SourceError(f"{self._source.shown(number)}: {exc}: let it rest, and convert again") from exc
         yield after
+        self._progress.add(1, size)
 
 
-def cut_batches(records: NDArray[np.int64], sizes: NDArray[np.uint32]) -> tuple[list[NDArray[np.int64]], list[int]]:
-    """Return records in batches for one thread each, and the bytes of each batch.
+def cut_batches(records: NDArray[np.int64], sizes: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+    """Return records in batches for one thread each.
 
     Parameters
     ----------
     records
         Record numbers, int64, shape (n_records,).
     sizes
-        Bytes of their inputs, uint32, shape (n_records,).
+        Bytes of their values, int64, shape (n_records,).
     """
     if not len(records):
-        return [], []
-    before = np.cumsum(sizes, dtype=np.int64) - sizes
+        return []
+    before = np.cumsum(sizes) - sizes
     # A batch ends where the bytes before it pass a multiple of its size, and at a multiple of its count.
     steps = (np.diff(before // _BATCH_SIZE) != 0) | (np.diff(np.arange(len(records)) // _BATCH_COUNT) != 0)
-    starts = np.concatenate([[0], np.flatnonzero(steps) + 1])
-    return np.split(records, starts[1:]), np.add.reduceat(sizes, starts, dtype=np.int64).tolist()
+    return np.split(records, np.flatnonzero(steps) + 1)

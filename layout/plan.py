@@ -128,13 +128,17 @@ class DatabasePlan:
         begin, end = int(self.leaf_bounds[first_leaf]), int(self.leaf_bounds[last_leaf])
         return self.in_key_order(np.arange(begin, end, dtype=np.int64))
 
+    def inline_records(self, region: int) -> NDArray[np.int64]:
+        """Return the plan-order numbers of the records whose values lie in the region's leaves, in file order."""
+        held = self.leaf_records(*self.region_leaves_bounds[region : region + 2].tolist())
+        return held[self.inline[held]]
+
     def region_records(self, region: int) -> NDArray[np.int64]:
         """Return the plan-order numbers of the values that a region wants, in the order in which it wants them.
 
         That is their order in the file: overflow extents, then inline values leaf by leaf.
         """
-        held = self.leaf_records(*self.region_leaves_bounds[region : region + 2].tolist())
-        return np.concatenate([self.extent_records(region), held[self.inline[held]]])
+        return np.concatenate([self.extent_records(region), self.inline_records(region)])
 
     def region_bytes(self, region: int) -> int:
         """Return the bytes of the file that a region takes, holes after it left out."""

@@ -71,17 +71,27 @@ class RegionWriter:
             If there are more or fewer values than the region wants.
         """
         stream = iter(values)
-        self._write_extents(region, stream, sink)
+        self.write_extents(region, self._plan.extent_records(region), stream, sink)
+        self.write_leaves(region, stream, sink)
+        self.expect_end(region, stream)
+
+    def write_leaves(self, region: int, stream: Iterator[Value | None], sink: Sink) -> None:
+        """Put the leaves of a region into a sink; see :meth:`write`."""
         first, last = self._plan.region_leaves_bounds[region : region + 2].tolist()
         step = max(1, _LEAF_BYTES_AT_A_TIME // self._plan.page_size)
         for leaf in range(first, last, step):
             self._write_leaves(region, leaf, min(leaf + step, last), stream, sink)
+
+    def expect_end(self, region: int, stream: Iterator[Value | None]) -> None:
+        """Raise ValueError if there are more values than the region wants."""
         for _ in stream:
             raise ValueError(f"region {region}: expected as many values as it wants, found more")
 
-    def _write_extents(self, region: int, stream: Iterator[Value | None], sink: Sink) -> None:
+    def write_extents(
+        self, region: int, all_records: NDArray[np.int64], stream: Iterator[Value | None], sink: Sink
+    ) -> None:
+        """Put the extents of some records that lie one after the other into a sink; see :meth:`write`."""
         plan = self._plan
-        all_records = plan.extent_records(region)
         for begin in range(0, len(all_records), _EXTENTS_AT_A_TIME):
             records = all_records[begin : begin + _EXTENTS_AT_A_TIME]
             lengths = plan.lengths[records]

@@ -1,9 +1,9 @@
 """The bulk writer: a whole LMDB database written page by page after a plan, without LMDB."""
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
@@ -16,15 +16,17 @@ from lmdbio.errors import TargetError
 from lmdbio.layout.free_list import FREE_TXNID
 from lmdbio.layout.keys import Keys, key_offsets, take_keys
 from lmdbio.layout.meta import Meta, pack_metas
-from lmdbio.layout.page import N_METAS
+from lmdbio.layout.page import N_METAS, overflow_pages
 from lmdbio.layout.pieces import pieces
 from lmdbio.layout.plan import DatabasePlan, plan_database
 from lmdbio.layout.region_writer import RegionWriter, Value
 from lmdbio.layout.sink import DirectSink, GatherSink, Sink, WriteBuffers
 from lmdbio.layout.target import BLOCK_SIZE, TargetFile
 from lmdbio.layout.tree_pages import Trees, build_trees, drop_skipped, value_offsets, written_records
+from lmdbio.layout.window import Window, cut_windows, large_extents
+from lmdbio.layout.window_writer import Fill, WindowWriter
 
-__all__ = ["DatabaseWriter", "Value", "WrittenDatabase", "write_database"]
+__all__ = ["DatabaseWriter", "Fill", "Value", "Window", "WrittenDatabase", "write_database"]
 
 _Fact = TypeVar("_Fact", bound=np.generic)
 _BUFFER_SIZE: Final = 8 << 20
@@ -105,6 +107,7 @@ class DatabaseWriter:
         wanted = False if plan.align % BLOCK_SIZE else direct
         self._file = TargetFile(path, direct=wanted)
         self._region_writer = RegionWriter(plan, self._file.path, self._written, self._checksums)
+        self._window_writer = WindowWriter(plan, self._file, self._written, self._checksums)
         self._pool = WriteBuffers(_N_BUFFERS, _BUFFER_SIZE)
         self._executor = ThreadPoolExecutor(_N_WRITING, "lmdbio-write")
         try:
@@ -134,13 +137,53 @@ class DatabaseWriter:
         ValueError
             If there are more or fewer values than the region wants.
         """
-        sink = self._sink(region)
-        try:
+        with self._sink(int(self.plan.region_pages[region]), self.plan.region_bytes(region), is_whole=True) as sink:
             self._region_writer.write(region, values, sink)
-            sink.finish()
-        except BaseException:
-            sink.abandon()
-            raise
+        self._regions_done[region] = True
+
+    def windows(self, region: int) -> list[Window]:
+        """Return the windows of a region: instead of :meth:`write_region`, each may be filled in place.
+
+        All are to be filled, in any order, from any threads, at the same time; then comes :meth:`write_rest`.
+        """
+        return cut_windows(self.plan, region)
+
+    def fill_window(self, window: Window, fill: Fill) -> None:
+        """Have a window filled, and write it; waits while many others are being filled or written.
+
+        Raises
+        ------
+        TargetError
+            If the file cannot be written.
+        BaseException
+            Whatever ``fill`` raises.
+        """
+        self._window_writer.write(window, fill, direct=self._pays_direct(self.plan.region_bytes(window.region)))
+
+    def rest_records(self, region: int) -> NDArray[np.int64]:
+        """Return the plan-order numbers of a region's records that are in no window: first large ones, then inline."""
+        return np.concatenate([large_extents(self.plan, region), self.plan.inline_records(region)])
+
+    def write_rest(self, region: int, values: Iterable[Value | None]) -> None:
+        """Write what :meth:`windows` leaves out of a region, once they are filled.
+
+        Parameters
+        ----------
+        region
+            As for :meth:`write_region`.
+        values
+            The values of :meth:`rest_records`, in that order, as for :meth:`write_region`, with the same errors.
+        """
+        plan, stream = self.plan, iter(values)
+        for record in large_extents(plan, region):
+            size = int(overflow_pages(plan.lengths[record], plan.page_size)) * plan.page_size
+            with self._sink(int(plan.value_pages[record]), size) as sink:
+                self._region_writer.write_extents(region, np.array([record]), stream, sink)
+        first, last = plan.region_leaves_bounds[region : region + 2].tolist()
+        if first < last:
+            with self._sink(int(plan.leaf_pages[first]), (last - first) * plan.page_size) as sink:
+                self._region_writer.write_leaves(region, stream, sink)
+        self._region_writer.expect_end(region, stream)
         self._regions_done[region] = True
 
     def finish(self, *, progress: Callable[[str], None] | None = None) -> WrittenDatabase:
@@ -191,11 +234,22 @@ class DatabaseWriter:
     ) -> None:
         self.close()
 
-    def _sink(self, region: int) -> Sink:
-        offset = int(self.plan.region_pages[region]) * self.plan.page_size
-        if self._file.is_direct and self.plan.region_bytes(region) >= self._smallest_direct:
-            return DirectSink(self._file, offset, pool=self._pool, executor=self._executor)
-        return GatherSink(self._file, offset)
+    @contextmanager
+    def _sink(self, page: int, size: int, *, is_whole: bool = False) -> Generator[Sink]:
+        """Give a sink for ``size`` bytes from a page on, or a whole region's; they are written when the block ends."""
+        offset = page * self.plan.page_size
+        sink: Sink = GatherSink(self._file, offset)
+        if self._pays_direct(size) and (is_whole or self.plan.page_size % BLOCK_SIZE == 0):
+            sink = DirectSink(self._file, offset, pool=self._pool, executor=self._executor)
+        try:
+            yield sink
+            sink.finish()
+        except BaseException:
+            sink.abandon()
+            raise
+
+    def _pays_direct(self, size: int) -> bool:
+        return self._file.is_direct and size >= self._smallest_direct
 
     def _commit(self, trees: Trees, n_pages: int, digest: bytes) -> None:
         size = n_pages * self.plan.page_size

@@ -103,7 +103,7 @@ def convert(
     checksum: Annotated[
         bool, typer.Option("--checksum/--no-checksum", help="Store each record's checksum in the index.")
     ] = True,
-    workers: Annotated[int | None, typer.Option(min=1, help="Threads that read files; 8 by default.")] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="Threads that read files; 16 by default.")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what stands at DST.")] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would be written and whether it fits; write nothing.")

@@ -186,7 +186,7 @@ def test_a_file_that_may_not_grow(run: Run, make_folder: MakeFolder, tmp_path: P
 
 
 KILLED_AT = {
-    "in the midst of the values": "from lmdbio.convert.folder import FolderSource as C; name = 'read'",
+    "in the midst of the values": "from lmdbio.convert.folder import FolderSource as C; name = 'read_into'",
     "before the commit": "from lmdbio.layout.writer import DatabaseWriter as C; name = 'finish'",
     "before the index": "from lmdbio.layout.index import Index as C; name = 'save'",
 }

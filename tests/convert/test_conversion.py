@@ -13,9 +13,9 @@ import lmdb
 import numpy as np
 import pytest
 
-from lmdbio.convert import Report, convert, folder, space, transfer
+from lmdbio.convert import Report, convert, folder, space
 from lmdbio.errors import SourceError, TargetError
-from lmdbio.layout import Index, build_index
+from lmdbio.layout import Index, build_index, window
 from lmdbio.layout.datum import parse
 from tests.convert.trees import JPEG, make_classes, make_tree
 
@@ -177,8 +177,7 @@ def test_a_long_path_is_cut_in_its_key_and_counted(tmp_path: Path) -> None:
 
 
 def test_a_huge_file_streams_through(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(folder, "WHOLE_SIZE", 10_000)
-    monkeypatch.setattr(transfer, "WHOLE_SIZE", 10_000)
+    monkeypatch.setattr(window, "LARGEST_EXTENT", 12_288)
     monkeypatch.setattr(folder, "_PIECE_SIZE", 3_000)
     root = make_tree(tmp_path / "src", {"c/a.jpg": bytes(range(256)) * 1000, "c/b.jpg": b"b" * 9_999, "c/c.jpg": b"c"})
     run(root, tmp_path / "x.lmdb")

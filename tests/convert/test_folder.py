@@ -1,18 +1,25 @@
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from lmdbio.convert import folder
 from lmdbio.convert.folder import FolderSource, class_folders, list_root, refuse_splits
-from lmdbio.convert.source import Content, InputFault
+from lmdbio.convert.source import InputFault
 from lmdbio.errors import SourceError
 from tests.convert.trees import JPEG, make_tree, open_folder
 
 
-def read(source: FolderSource, number: int) -> Content:
+def read(source: FolderSource, number: int) -> bytes:
     """Read an input into memory of its own."""
-    return source.read(number, memoryview(bytearray(int(source.inputs.sizes[number]) + 1)))
+    memory = bytearray(int(source.inputs.sizes[number]))
+    source.read_into(number, memoryview(memory), on_wait=lambda: None)
+    return bytes(memory)
+
+
+def read_in_pieces(source: FolderSource, number: int) -> bytes:
+    return b"".join(source.pieces(number))
 
 
 def test_classes_are_numbered_by_sorted_name_and_empty_ones_count(tmp_path: Path) -> None:
@@ -28,33 +35,30 @@ def test_classes_are_numbered_by_sorted_name_and_empty_ones_count(tmp_path: Path
 def test_every_file_is_read_as_it_is(tmp_path: Path) -> None:
     files = {"c/a b.jpg": JPEG, b"c/caf\xe9.jpg": b"x" * 5000, "c/dot.in.name.PNG": b"y", "d/a b.jpg": b"same name"}
     source = open_folder(make_tree(tmp_path, files))
-    found = {source.inputs.paths[number]: read(source, number)[0] for number in range(len(source.inputs))}
+    found = {source.inputs.paths[number]: read(source, number) for number in range(len(source.inputs))}
     assert found == {os.fsencode(name): content for name, content in files.items()}
     source.close()
 
 
 def test_a_huge_file_is_read_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(folder, "WHOLE_SIZE", 100)
     monkeypatch.setattr(folder, "_PIECE_SIZE", 70)
     content = bytes(range(250))
     source = open_folder(make_tree(tmp_path, {"c/a.jpg": content}))
-    first, more = read(source, 0)
-    rest = list(more)
-    assert len(rest) == 3
-    assert first + b"".join(rest) == content
+    pieces = list(source.pieces(0))
+    assert len(pieces) == 4
+    assert b"".join(pieces) == content
     source.close()
 
 
-@pytest.mark.parametrize("whole_size", [1, 1000])
+@pytest.mark.parametrize("way", [read, read_in_pieces])
 @pytest.mark.parametrize("content", [b"short", b"much longer than it was", b""])
 def test_a_file_of_another_size_than_listed_is_a_fault(
-    content: bytes, whole_size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    content: bytes, way: Callable[[FolderSource, int], bytes], tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(folder, "WHOLE_SIZE", whole_size)
     source = open_folder(make_tree(tmp_path, {"c/a.jpg": b"ten bytes."}))
     (tmp_path / "c/a.jpg").write_bytes(content)
     with pytest.raises(InputFault, match="changed since it was listed: expected 10 bytes, found"):
-        list(read(source, 0)[1])
+        way(source, 0)
     source.close()
 
 
@@ -78,7 +82,7 @@ def test_a_pipe_in_a_files_place_does_not_hang(tmp_path: Path) -> None:
 def test_files_are_found_when_the_root_is_renamed_meanwhile(tmp_path: Path) -> None:
     source = open_folder(make_tree(tmp_path / "a", {"c/a.jpg": JPEG}))
     (tmp_path / "a").rename(tmp_path / "b")
-    assert read(source, 0)[0] == JPEG
+    assert read(source, 0) == JPEG
     source.close()
 
 
@@ -99,7 +103,7 @@ def test_a_linked_root_is_followed(tmp_path: Path) -> None:
     make_tree(tmp_path / "real", {"c/a.jpg": JPEG})
     (tmp_path / "link").symlink_to("real")
     source = open_folder(tmp_path / "link")
-    assert read(source, 0)[0] == JPEG
+    assert read(source, 0) == JPEG
     source.close()
 
 

@@ -46,7 +46,7 @@ class ListedSource:
         self.inputs = Inputs(Keys.from_list([]), np.empty(0, np.uint32), np.empty(0, np.int32))
 
 
-def write_nothing(transfer: Transfer, writer: DatabaseWriter, *, workers: int) -> None:
+def write_nothing(transfer: Transfer, writer: DatabaseWriter) -> None:
     """Claim every region, so that the file has its trees and nothing but holes below."""
     writer._regions_done[:] = True
 

@@ -1,6 +1,6 @@
 """Records made on demand into a laid-out database by the code that converts folders: same plan, writer and sidecar."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +8,7 @@ import numpy as np
 from lmdbio.convert.job import Job
 from lmdbio.convert.options import DEFAULT_WORKERS, Options
 from lmdbio.convert.planning import plan_conversion
-from lmdbio.convert.source import NO_MORE, BadInput, Content, Inputs
+from lmdbio.convert.source import BadInput, Inputs
 from lmdbio.convert.target import Target
 from lmdbio.convert.transfer import Progress
 from lmdbio.layout.keys import Keys
@@ -44,9 +44,13 @@ class SyntheticInputs:
         """Return the name of a record."""
         return self.inputs.paths[number].decode()
 
-    def read(self, number: int, memory: memoryview) -> Content:
-        """Return the bytes of a record, which is at hand."""
-        return self._records.value(number), NO_MORE
+    def read_into(self, number: int, memory: memoryview, *, on_wait: Callable[[], None]) -> None:
+        """Fill memory with a record, which is at hand."""
+        memory[:] = self._records.value(number)
+
+    def pieces(self, number: int) -> Iterator[bytes]:
+        """Yield a record in one piece."""
+        yield bytes(self._records.value(number))
 
     def close(self) -> None:
         """Forget the inputs."""
