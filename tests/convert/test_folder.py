@@ -1,3 +1,4 @@
+import errno
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -11,10 +12,10 @@ from lmdbio.errors import SourceError
 from tests.convert.trees import JPEG, make_tree, open_folder
 
 
-def read(source: FolderSource, number: int) -> bytes:
+def read(source: FolderSource, number: int, on_wait: Callable[[], None] = lambda: None) -> bytes:
     """Read an input into memory of its own."""
     memory = bytearray(int(source.inputs.sizes[number]))
-    source.read_into(number, memoryview(memory), on_wait=lambda: None)
+    source.read_into(number, memoryview(memory), on_wait=on_wait)
     return bytes(memory)
 
 
@@ -142,3 +143,96 @@ def test_splits_are_refused_with_the_command_that_takes_them(tmp_path: Path) -> 
 def test_classes_that_are_called_like_splits_are_classes(files: list[str], tmp_path: Path) -> None:
     make_tree(tmp_path, files)
     refuse_splits(os.fsencode(tmp_path), class_folders(os.fsencode(tmp_path)))
+
+
+# What is in memory, and what has to be waited for
+
+NOWAIT = 8
+CACHED = [
+    pytest.param(None, 0, id="all is in memory"),
+    pytest.param(BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable"), 1, id="nothing is in memory"),
+    pytest.param(OSError(errno.EOPNOTSUPP, "Operation not supported"), 1, id="the file system cannot tell"),
+    pytest.param(1, 1, id="a byte is in memory"),
+    pytest.param(9, 1, id="all but a byte is in memory"),
+]
+
+
+class Reads:
+    """Stands for ``os.preadv``: of what shall not wait it gives as much as is cached, of all else some bytes a call."""
+
+    def __init__(self, cached: OSError | int | None, most: int | None) -> None:
+        self._cached = cached
+        self._most = most
+        self._read = os.preadv
+        self.n_waiting = 0
+
+    def __call__(self, fd: int, buffers: list[memoryview], offset: int, flags: int = 0) -> int:
+        if not flags:
+            self.n_waiting += 1
+            return self._read(fd, buffers if self._most is None else [buffers[0][: self._most]], offset)
+        assert flags == NOWAIT
+        if isinstance(self._cached, OSError):
+            raise self._cached
+        return self._read(fd, buffers if self._cached is None else [buffers[0][: self._cached]], offset)
+
+
+def patch_reads(monkeypatch: pytest.MonkeyPatch, cached: OSError | int | None, most: int | None = None) -> Reads:
+    reads = Reads(cached, most)
+    monkeypatch.setattr(folder, "_NOWAIT", NOWAIT)
+    monkeypatch.setattr(os, "preadv", reads)
+    return reads
+
+
+@pytest.mark.parametrize("most", [None, 4])
+@pytest.mark.parametrize(("cached", "n_waits"), CACHED)
+def test_a_read_that_waits_says_so_once_and_beforehand(
+    cached: OSError | int | None, n_waits: int, most: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = open_folder(make_tree(tmp_path, {"c/a.jpg": b"ten bytes."}))
+    reads = patch_reads(monkeypatch, cached, most)
+    waiting_before: list[int] = []
+    assert read(source, 0, lambda: waiting_before.append(reads.n_waiting)) == b"ten bytes."
+    assert waiting_before == [0] * n_waits
+    assert (reads.n_waiting > 0) == (n_waits > 0)
+    source.close()
+
+
+def test_where_no_system_call_can_tell_every_read_may_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = open_folder(make_tree(tmp_path, {"c/a.jpg": b"ten bytes."}))
+    monkeypatch.setattr(folder, "_NOWAIT", 0)
+    waits: list[bool] = []
+    assert read(source, 0, lambda: waits.append(True)) == b"ten bytes."
+    assert waits == [True]
+    source.close()
+
+
+@pytest.mark.parametrize(
+    ("content", "found"), [(b"", "0"), (b"short", "5"), (b"ten bytes.x", "more"), (b"much longer than it was", "more")]
+)
+@pytest.mark.parametrize(("cached", "n_waits"), CACHED)
+def test_a_changed_size_is_a_fault_whatever_is_in_memory(
+    cached: OSError | int | None,
+    n_waits: int,
+    content: bytes,
+    found: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    source = open_folder(make_tree(tmp_path, {"c/a.jpg": b"ten bytes."}))
+    (tmp_path / "c/a.jpg").write_bytes(content)
+    patch_reads(monkeypatch, cached)
+    with pytest.raises(InputFault, match=f"changed since it was listed: expected 10 bytes, found {found}$"):
+        read(source, 0)
+    source.close()
+
+
+def test_an_error_of_a_read_that_waits_is_a_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = open_folder(make_tree(tmp_path, {"c/a.jpg": b"ten bytes."}))
+
+    def broken(*_: object) -> int:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(os, "preadv", broken)
+    with pytest.raises(InputFault, match="cannot be read: input/output error"):
+        read(source, 0)
+    source.close()
