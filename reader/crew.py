@@ -3,6 +3,7 @@
 import atexit
 import logging
 import os
+import sys
 from collections.abc import Callable
 from threading import Thread
 from time import monotonic
@@ -25,16 +26,10 @@ class CrewOwner(Protocol):
 
 
 class Crew:
-    """Some threads that all do the same, started as they are needed.
+    """Some threads that all do the same, started as they are needed."""
 
-    Parameters
-    ----------
-    most
-        Threads at most.
-    """
-
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self) -> None:
+        self._most = sys.maxsize  # until the system refuses one
         self._threads: list[Thread] = []
 
     def __bool__(self) -> bool:

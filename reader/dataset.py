@@ -16,7 +16,7 @@ from lmdbio.layout.path import PathLike, resolve
 from lmdbio.layout.pool import BufferPool
 from lmdbio.reader.direct import open_records
 from lmdbio.reader.fetch import end_of_task, find_unreadable, read_all, read_cached, reads_of
-from lmdbio.reader.opening import check_state, open_index
+from lmdbio.reader.opening import check_state, mean_length, open_index
 from lmdbio.reader.options import ReadOptions
 from lmdbio.reader.plan import ReadPlan, plan_reads
 from lmdbio.reader.record import Record
@@ -211,7 +211,7 @@ class _Opened:
         self.file = open_records(path, direct=options.direct, in_order=False)
         check_state(index, self.file)
         self._pool = BufferPool(keep=_KEEP)
-        self._depth = options.depth
+        self._depth = options.depth_of(mean_length(index))
         self._lock = Lock()
         self._executor: ThreadPoolExecutor | None = None
         self._n_fetches = 0

@@ -19,6 +19,8 @@ from lmdbio.reader.options import Direct
 
 _O_DIRECT: Final[int] = getattr(os, "O_DIRECT", 0)
 _REFUSALS: Final = {errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS}
+_WORTH_ASKING: Final = 0.01
+"""Part of a file in memory from which reads ask for their bytes there."""
 _log = logging.getLogger("lmdbio.reader")
 
 
@@ -57,12 +59,12 @@ class DirectFile(RecordFile):
     def is_cold(self) -> bool:
         """See :meth:`lmdbio.reader.fetch.RecordFile.is_cold`; what is read directly is never in memory later.
 
-        Where nothing is in memory, or the kernel does not tell, reads to come do not ask any more.
+        Where next to nothing is in memory, or the kernel does not tell, reads to come do not ask any more.
         """
         if not self._is_direct:
             return super().is_cold()
         share = cached_share(self.fileno(), self.size)
-        self._asks_cached = bool(share)
+        self._asks_cached = share is not None and share > _WORTH_ASKING
         return share is None or share < WARM_SHARE
 
     def read_cached(self, offset: int, buffer: memoryview) -> int | None:

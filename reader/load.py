@@ -38,6 +38,11 @@ class Load:
         return self.unit.plan.size
 
     @property
+    def read_size(self) -> int:
+        """Bytes of a read, on average."""
+        return self.size // max(1, len(self.reads))
+
+    @property
     def is_begun(self) -> bool:
         """Whether it has a buffer, so that its reads are free for all."""
         return self.buffer is not None

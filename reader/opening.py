@@ -3,6 +3,9 @@
 import logging
 import os
 import socket
+from typing import Final
+
+import numpy as np
 
 from lmdbio.comm import Comm, agreement, comm_or_single
 from lmdbio.errors import MissingIndexError, StaleIndexError
@@ -13,6 +16,7 @@ from lmdbio.layout.index import Index
 from lmdbio.layout.meta import read_meta
 from lmdbio.layout.path import PathLike
 
+_SAMPLE: Final = 1 << 16  # records whose lengths are looked at for the mean
 _log = logging.getLogger("lmdbio.reader")
 
 
@@ -75,3 +79,10 @@ def check_state(index: Index, file: DataFile, *, where: str = "") -> None:
             f"{file.path}: expected the data file that was indexed, found one with {difference}{where}: was it changed "
             "or replaced meanwhile, or is it another copy?"
         )
+
+
+def mean_length(index: Index) -> int:
+    """Return the bytes of a value on average, from a sample where there are many; 0 where there is none."""
+    n = len(index)
+    sample = np.unique(np.linspace(0, n - 1, min(n, _SAMPLE)).astype(np.int64))
+    return -(-int(index.extents(sample)[1].sum()) // max(1, len(sample)))

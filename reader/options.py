@@ -6,6 +6,9 @@ from typing import Final, Literal, TypeAlias
 
 Direct: TypeAlias = bool | Literal["auto"]
 """Whether reads go past the page cache; ``"auto"``: where that pays."""
+_LEAST_DEPTH: Final = 8
+_MOST_DEPTH: Final = 32
+_IN_FLIGHT: Final = 4 << 20
 _MOST_BYTES: Final = 1 << 40
 _MOST_HINT: Final = 256  # MPI's own limit for names, and less than that for values
 _RANGES: Final = {
@@ -26,8 +29,9 @@ class ReadOptions:
         If a value is out of its range.
     """
 
-    depth: int = 8
-    """Reads in flight at most, 1 to 1024; each has a thread of its own."""
+    depth: int | None = None
+    """Reads in flight at most, 1 to 1024; each has a thread of its own. By default 8 where reads are large, and up to
+    32 where they are small, as in global order: :meth:`depth_of`."""
     gap: int = 64 << 10
     """Bytes between two records that are read in vain rather than asking twice, at most, from 0."""
     read_size: int = 2 << 20
@@ -50,6 +54,8 @@ class ReadOptions:
     def __post_init__(self) -> None:
         for name, (least, most) in _RANGES.items():
             value = getattr(self, name)
+            if name == "depth" and value is None:
+                continue
             if not isinstance(value, int) or not least <= value <= most:
                 raise ValueError(f"{name}: expected an integer from {least} to {most}, found {value!r}")
         if not isinstance(self.direct, bool) and self.direct != "auto":
@@ -57,6 +63,15 @@ class ReadOptions:
         for hint in self.hints.items():
             if not all(map(_is_short_text, hint)):
                 raise ValueError(f"hints: expected names and values that are short str, found {hint!r}")
+
+    def depth_of(self, read_size: int) -> int:
+        """Return how many reads of about ``read_size`` bytes are in flight at most.
+
+        By default as many as come to 4 MiB: a server far away answers many small ones in the time of one.
+        """
+        if self.depth is not None:
+            return self.depth
+        return min(max(_LEAST_DEPTH, _IN_FLIGHT // max(1, read_size)), _MOST_DEPTH)
 
 
 def _is_short_text(value: object) -> bool:

@@ -18,7 +18,7 @@ from lmdbio.reader.direct import open_records
 from lmdbio.reader.epoch import EpochReader
 from lmdbio.reader.fetch import RecordFile
 from lmdbio.reader.mpi_file import MpiFile
-from lmdbio.reader.opening import check_states, open_index
+from lmdbio.reader.opening import check_states, mean_length, open_index
 from lmdbio.reader.options import ReadOptions
 from lmdbio.reader.prefetch import Prefetcher
 from lmdbio.reader.sequence import Order, Sequence, Steps
@@ -38,7 +38,6 @@ from lmdbio.reader.unit import UnitPlanner
 
 _PREFETCH_BYTES: Final = 256 << 20
 _Planner = TypeVar("_Planner", bound=UnitPlanner)
-_SAMPLE: Final = 1 << 16  # records whose lengths are looked at for the mean
 
 
 class ParallelReader:
@@ -236,8 +235,7 @@ class ParallelReader:
         n = len(index)
         self._partitions = index.partitions
         self._layout_order = index.layout_order
-        sample = np.unique(np.linspace(0, n - 1, min(n, _SAMPLE)).astype(np.int64))
-        self._record_size = -(-int(index.extents(sample)[1].sum()) // max(1, len(sample)))
+        self._record_size = mean_length(index)
         self._steps = Steps(
             n,
             streams=self._sequence(0).streams,
@@ -305,9 +303,9 @@ class ParallelReader:
             planner.units(),
             source=file,
             pool=self._pool,
-            depth=options.depth,
+            depth_of=options.depth_of,
             prefetch_bytes=self._prefetch_bytes,
-            window=max(options.depth * options.read_size, 2 * unit_size),
+            window=max(options.depth_of(options.read_size) * options.read_size, 2 * unit_size),
             least_window=2 * unit_size if self._has_spare_core else 0,
             on_wait=planner.expect_waits,
         )

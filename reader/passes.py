@@ -80,8 +80,8 @@ class _PlainPasses:
 
     def __init__(self, subject: Subject, comm: Comm, *, direct: bool) -> None:
         options = ReadOptions()
-        self._depth = options.depth
         self._block_size = options.read_size
+        self._depth = options.depth_of(self._block_size)
         self._path = subject.data
         self._flags = os.O_RDONLY | os.O_CLOEXEC | (_O_DIRECT if direct else 0)
         n_blocks = -(-subject.file_size // self._block_size)

@@ -34,8 +34,8 @@ class Prefetcher:
         Where to read.
     pool
         Where buffers come from.
-    depth
-        Threads, and so reads in flight beside the consumer's own.
+    depth_of
+        Gives the number of threads, and so of reads in flight beside the consumer's own, for reads of so many bytes.
     prefetch_bytes
         Bytes of units that are held (being read, waiting, or not yet given back) beyond which no unit is begun ahead.
     window
@@ -52,7 +52,7 @@ class Prefetcher:
         *,
         source: RecordSource,
         pool: BufferPool,
-        depth: int,
+        depth_of: Callable[[int], int],
         prefetch_bytes: int,
         window: int,
         least_window: int,
@@ -61,12 +61,12 @@ class Prefetcher:
         self._units = units
         self._source = source
         self._pool = pool
-        self._depth = depth
+        self._depth_of = depth_of
         self._on_wait = on_wait
         self._lock = RLock()  # the garbage collector may call `abandon` in a thread that holds it
         self._work = Condition(self._lock)  # a thread may find something to do
         self._progress = Condition(self._lock)  # reads or a plan were finished
-        self._crew = Crew(depth)
+        self._crew = Crew()
         # All below is guarded by the lock.
         self._loads: deque[Load] = deque()  # planned and not taken; all but the last are begun
         self._planning = False
@@ -245,6 +245,8 @@ class Prefetcher:
             return
         load.begin(self._pool)
         self._window.begin(load.size)
+        if self._window.is_open:
+            self._crew.start(self._depth_of(load.read_size), self._run, self)
         if self._window.size:
             self._work.notify(len(load.reads))
 
@@ -258,5 +260,6 @@ class Prefetcher:
                 return
             self._on_wait()
             self._window.open()
-            self._crew.start(self._depth, self._run, self)
+            depth = max((self._depth_of(load.read_size) for load in self._loads if load.is_begun), default=1)
+            self._crew.start(depth, self._run, self)
             self._work.notify_all()

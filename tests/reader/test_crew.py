@@ -11,8 +11,8 @@ from lmdbio.reader.crew import Crew
 class Owner:
     """Has threads that run until they are told to end."""
 
-    def __init__(self, most: int) -> None:
-        self.crew = Crew(most)
+    def __init__(self) -> None:
+        self.crew = Crew()
         self.may_end = threading.Event()
 
     def start(self, n_threads: int) -> None:
@@ -29,21 +29,21 @@ def n_reading_threads() -> int:
     return sum(thread.name == "lmdbio-read" for thread in threading.enumerate())
 
 
-def test_threads_are_started_up_to_the_most() -> None:
-    owner = Owner(3)
+def test_threads_are_started_as_they_are_needed() -> None:
+    owner = Owner()
     assert not owner.crew
     counts = []
     for n_threads in (1, 1, 2, 8):
         owner.start(n_threads)
         counts.append(n_reading_threads())
-    assert (counts, bool(owner.crew)) == ([1, 1, 2, 3], True)
+    assert (counts, bool(owner.crew)) == ([1, 1, 2, 8], True)
     owner.abandon()
     owner.join()
     assert n_reading_threads() == 0
 
 
 def test_waiting_ends_at_the_deadline() -> None:
-    owner = Owner(2)
+    owner = Owner()
     owner.start(2)
     owner.join(monotonic() + 0.02)
     owner.join(monotonic() - 1)
@@ -60,7 +60,7 @@ def test_after_a_thread_that_could_not_be_started_no_other_is_tried(monkeypatch:
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr(threading.Thread, "start", refuse)
-    owner = Owner(4)
+    owner = Owner()
     owner.start(4)
     owner.start(4)
     assert (len(tries), bool(owner.crew)) == (1, False)

@@ -6,7 +6,7 @@ from lmdbio.reader import ReadOptions
 
 
 def test_the_defaults_stand() -> None:
-    assert ReadOptions().depth == 8
+    assert ReadOptions().depth is None
     assert ReadOptions().gap == 64 << 10
 
 
@@ -42,3 +42,9 @@ def test_hints_that_mpi_does_not_take_are_named(hints: dict[str, str]) -> None:
     with pytest.raises(ValueError, match="hints: expected names and values that are short str, found"):
         ReadOptions(hints=hints)
     assert hash(ReadOptions(hints={"cb_nodes": "2"})) == hash(ReadOptions())
+
+
+@pytest.mark.parametrize(("read_size", "depth"), [(2 << 20, 8), (1 << 18, 16), (110_000, 32), (0, 32)])
+def test_by_default_more_small_reads_are_in_flight(read_size: int, depth: int) -> None:
+    assert ReadOptions().depth_of(read_size) == depth
+    assert ReadOptions(depth=3).depth_of(read_size) == 3

@@ -38,7 +38,7 @@ def units(n_units: int = N_UNITS) -> Iterator[Unit]:
 
 def make_prefetcher(source: FakeSource, *, n_units: int = N_UNITS, **options: Any) -> Prefetcher:
     settings: dict[str, Any] = {
-        "depth": 4,
+        "depth_of": lambda _: 4,
         "prefetch_bytes": 8 * SIZE,
         "window": 2 * SIZE,
         "least_window": 0,
@@ -82,7 +82,7 @@ def test_units_arrive_in_order_and_whole(
         planned,
         source=FakeSource(CONTENT, cached=cached),
         pool=BufferPool(keep=1 << 20),
-        depth=depth,
+        depth_of=lambda _: depth,
         prefetch_bytes=prefetch_bytes,
         window=1 << 16,
         least_window=least_window,
@@ -121,7 +121,7 @@ def test_buffers_of_cached_units_are_used_again_at_once() -> None:
         units(),
         source=FakeSource(CONTENT, cached=lambda _: True),
         pool=pool,
-        depth=2,
+        depth_of=lambda _: 2,
         prefetch_bytes=1 << 22,
         window=1,
         least_window=0,
@@ -137,7 +137,7 @@ def test_buffers_of_cached_units_are_used_again_at_once() -> None:
 
 def test_reads_that_wait_are_in_flight_together() -> None:
     source = FakeSource(CONTENT, delay_s=0.002)
-    prefetcher = make_prefetcher(source, depth=4)
+    prefetcher = make_prefetcher(source, depth_of=lambda _: 4)
     assert drain(prefetcher) == whole()
     assert source.most_in_flight >= 4
     assert source.most_in_flight <= 5  # the consumer reads, too, when it has to wait
@@ -146,7 +146,9 @@ def test_reads_that_wait_are_in_flight_together() -> None:
 
 
 def test_the_window_grows_while_the_consumer_waits() -> None:
-    prefetcher = make_prefetcher(FakeSource(CONTENT, delay_s=0.002), depth=8, window=SIZE, prefetch_bytes=6 * SIZE)
+    prefetcher = make_prefetcher(
+        FakeSource(CONTENT, delay_s=0.002), depth_of=lambda _: 8, window=SIZE, prefetch_bytes=6 * SIZE
+    )
     drain(prefetcher)
     assert SIZE < prefetcher.window <= 6 * SIZE
     prefetcher.close()
@@ -225,7 +227,7 @@ def test_an_error_of_planning_comes_after_the_units_before_it() -> None:
             planned(),
             source=source,
             pool=BufferPool(keep=0),
-            depth=3,
+            depth_of=lambda _: 3,
             prefetch_bytes=1 << 20,
             window=1 << 20,
             least_window=0,
@@ -257,7 +259,7 @@ def test_threads_that_wait_hold_no_buffer() -> None:
         units(6),
         source=FakeSource(CONTENT),
         pool=pool,
-        depth=4,
+        depth_of=lambda _: 4,
         prefetch_bytes=1 << 22,
         window=1 << 22,
         least_window=0,
@@ -314,7 +316,7 @@ def test_where_no_more_threads_can_be_started_the_others_read(
         start(self)
 
     monkeypatch.setattr(threading.Thread, "start", start_few)
-    prefetcher = make_prefetcher(FakeSource(CONTENT), depth=4)
+    prefetcher = make_prefetcher(FakeSource(CONTENT), depth_of=lambda _: 4)
     assert drain(prefetcher) == whole()
     assert n_reading_threads() == n_startable
     prefetcher.close()
@@ -331,7 +333,7 @@ from tests.reader.test_prefetch import CONTENT, make_prefetcher
 prefetch._LOCK_WAIT_S = crew._EXIT_WAIT_S = 0.2
 class Epoch:
     def __init__(self):
-        self.prefetcher = make_prefetcher(FakeSource(CONTENT, delay_s={delay_s}), depth=8)
+        self.prefetcher = make_prefetcher(FakeSource(CONTENT, delay_s={delay_s}), depth_of=lambda _: 8)
         self.myself = self  # a cycle: collected when the interpreter is all but gone
     def __del__(self):
         self.prefetcher.abandon()
