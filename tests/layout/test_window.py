@@ -102,3 +102,14 @@ def test_headers_are_those_of_the_database(made: RecordSet, window_size: int, la
                 expected[begins, :HEADER_SIZE] = content[each.first_page + begins, :HEADER_SIZE]
                 each.write_headers(memory)
                 assert np.array_equal(memory, expected)
+
+
+def test_an_extent_of_just_the_largest_size_is_in_a_window():
+    made = RecordSet([(b"%d" % number, bytes(size)) for number, size in enumerate([8176, 8177, 8176])], 4096)
+    plan = plan_of(made)
+    with limits(window.WINDOW_SIZE, 8192):
+        assert [each.records.tolist() for each in cut_windows(plan, 0)] == [[0], [2]]
+        assert large_extents(plan, 0).tolist() == [1]
+    with limits(window.WINDOW_SIZE, 8191):
+        assert cut_windows(plan, 0) == []
+        assert large_extents(plan, 0).tolist() == [0, 1, 2]
