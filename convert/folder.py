@@ -5,6 +5,7 @@ walked, extensions compared without case), so that labels and order are the ones
 them: the litter that desktop systems leave is passed over, a cycle of links is an error, nothing is lost in silence.
 """
 
+import mmap
 import os
 from array import array
 from collections import Counter
@@ -212,6 +213,9 @@ def _fill(fd: int, memory: memoryview, on_wait: Callable[[], None]) -> None:
         if not more:
             break
         done += more
+    if done == size and size % mmap.PAGESIZE == 0:
+        # A read may end with the last page in memory, and tells nothing of the pages after it then.
+        done = max(done, os.fstat(fd).st_size)
     if done != size:
         raise _changed(size, "more" if done > size else str(done))
 

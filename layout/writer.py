@@ -102,6 +102,7 @@ class DatabaseWriter:
         self._written = np.ones(plan.n_records, np.bool_)
         self._checksums = np.zeros(plan.n_records, np.uint64) if checksum else None
         self._regions_done = np.zeros(plan.n_regions, np.bool_)
+        self._filled: set[int] = set()  # first pages of windows, until their region is done
         self._finished = False
         self._smallest_direct = 0 if direct else _SMALLEST_DIRECT
         wanted = False if plan.align % BLOCK_SIZE else direct
@@ -159,6 +160,7 @@ class DatabaseWriter:
             Whatever ``fill`` raises.
         """
         self._window_writer.write(window, fill, direct=self._pays_direct(self.plan.region_bytes(window.region)))
+        self._filled.add(window.first_page)
 
     def rest_records(self, region: int) -> NDArray[np.int64]:
         """Return the plan-order numbers of a region's records that are in no window: first large ones, then inline."""
@@ -173,8 +175,18 @@ class DatabaseWriter:
             As for :meth:`write_region`.
         values
             The values of :meth:`rest_records`, in that order, as for :meth:`write_region`, with the same errors.
+
+        Raises
+        ------
+        ValueError
+            If a window was not filled, too.
         """
         plan, stream = self.plan, iter(values)
+        windows = {window.first_page for window in self.windows(region)}
+        if not windows <= self._filled:
+            raise ValueError(
+                f"region {region}: expected all windows filled, found {len(windows - self._filled)} missing"
+            )
         for record in large_extents(plan, region):
             size = int(overflow_pages(plan.lengths[record], plan.page_size)) * plan.page_size
             with self._sink(int(plan.value_pages[record]), size) as sink:
@@ -185,6 +197,7 @@ class DatabaseWriter:
                 self._region_writer.write_leaves(region, stream, sink)
         self._region_writer.expect_end(region, stream)
         self._regions_done[region] = True
+        self._filled -= windows
 
     def finish(self, *, progress: Callable[[str], None] | None = None) -> WrittenDatabase:
         """Write what follows from all regions, sync, commit by writing the meta pages, and sync again.

@@ -1,4 +1,5 @@
 import errno
+import mmap
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -222,6 +223,15 @@ def test_a_changed_size_is_a_fault_whatever_is_in_memory(
     (tmp_path / "c/a.jpg").write_bytes(content)
     patch_reads(monkeypatch, cached)
     with pytest.raises(InputFault, match=f"changed since it was listed: expected 10 bytes, found {found}$"):
+        read(source, 0)
+    source.close()
+
+
+def test_growth_by_pages_that_are_not_in_memory_is_a_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = open_folder(make_tree(tmp_path, {"c/a.jpg": bytes(mmap.PAGESIZE)}))
+    (tmp_path / "c/a.jpg").write_bytes(bytes(2 * mmap.PAGESIZE))
+    patch_reads(monkeypatch, mmap.PAGESIZE)
+    with pytest.raises(InputFault, match=r"changed since it was listed: expected [0-9]+ bytes, found more"):
         read(source, 0)
     source.close()
 

@@ -258,3 +258,17 @@ def test_failed_windows_hold_nothing(monkeypatch: pytest.MonkeyPatch):
                 writer.fill_window(each, fail)
         with crowd.send([filling(writer, each, records) for each in windows]):
             assert len(crowd.inside) == 2
+
+
+def test_a_window_that_was_left_out_is_an_error() -> None:
+    records = [(b"%d" % number, bytes([number]) * SIZE) for number in range(3)]
+    plan = plan_of(records)
+    with limits(window_size=PAGES_SIZE), data_file() as path, DatabaseWriter(path, plan) as writer:
+        first, *others = writer.windows(0)
+        for each in others:
+            writer.fill_window(each, fill_from(records))
+        with pytest.raises(ValueError, match="region 0: expected all windows filled, found 1 missing"):
+            write_rests(writer, records)
+        writer.fill_window(first, fill_from(records))
+        write_rests(writer, records)
+        assert writer.finish().meta.main.entries == 3
