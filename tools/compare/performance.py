@@ -19,6 +19,8 @@ _NEW: Final = f"# Performance\n\n{BEGIN}\n{END}\n"
 def write_measured(document: Path, text: str, *, pictures: Sequence[Path]) -> None:
     """Put a text between the marks of a document, which is made if it is not there, and its pictures beside it.
 
+    A picture's name begins with that of its folder: two runs may have asked the same question.
+
     Parameters
     ----------
     document
@@ -40,8 +42,9 @@ def write_measured(document: Path, text: str, *, pictures: Sequence[Path]) -> No
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
     for picture in pictures:
-        shutil.copy(picture, folder / picture.name)
-        lines.append(f"![{picture.stem}]({folder.name}/{picture.name})")
+        name = f"{picture.parent.name}-{picture.name}"
+        shutil.copy(picture, folder / name)
+        lines.append(f"![{picture.stem}]({folder.name}/{name})")
     document.write_text(spliced(old, "\n\n".join([text.rstrip(), *lines]), name=str(document)))
 
 

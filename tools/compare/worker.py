@@ -67,6 +67,7 @@ def read(epoch: Epoch, number: int, *, decodes: bool, digests: str) -> dict[str,
             tally.add(values)
             if decodes:
                 _decode_all(values)
+            del values  # so that what holds them can be used for the next batch
 
     facts = timed(act)
     np.save(digests, np.frombuffer(tally.digests, np.uint64))

@@ -8,15 +8,17 @@ from tools.compare.performance import BEGIN, END, measured_text, write_measured
 def test_only_what_is_between_the_marks_is_written_anew(tmp_path: Path) -> None:
     document = tmp_path / "performance.md"
     document.write_text(f"by hand\n\n{BEGIN}\nold\n{END}\n\nby hand, too\n")
-    picture = tmp_path / "a.png"
-    picture.write_bytes(b"png")
-    write_measured(document, "new\n", pictures=[picture])
+    pictures = [tmp_path / run / "a.png" for run in ("one", "two")]
+    for picture in pictures:
+        picture.parent.mkdir()
+        picture.write_bytes(picture.parent.name.encode())
+    write_measured(document, "new\n", pictures=pictures)
     text = document.read_text()
     assert text.startswith("by hand\n")
     assert text.endswith("by hand, too\n")
     assert "old" not in text
-    assert "new\n\n![a](performance/a.png)\n" in text
-    assert (tmp_path / "performance/a.png").read_bytes() == b"png"
+    assert "new\n\n![a](performance/one-a.png)\n\n![a](performance/two-a.png)\n" in text
+    assert (tmp_path / "performance/two-a.png").read_bytes() == b"two"
 
 
 def test_a_document_without_marks_is_left_alone(tmp_path: Path) -> None:
