@@ -97,7 +97,8 @@ def test_questions_that_differ_in_processes_only_share_a_figure(results: Results
 def test_only_what_is_between_the_marks_of_a_document_is_written_anew(tmp_path: Path) -> None:
     document = tmp_path / "performance.md"
     document.write_text(f"# Mine\n\n{BEGIN}\nold\n{END}\n\nAnalysis.\n")
-    picture = tmp_path / "bars.png"
+    picture = tmp_path / "run" / "bars.png"
+    picture.parent.mkdir()
     picture.write_bytes(b"PNG")
     for text in ("first", "second"):
         write_measured(document, text, pictures=[picture])
@@ -106,8 +107,8 @@ def test_only_what_is_between_the_marks_of_a_document_is_written_anew(tmp_path: 
     assert text.endswith(f"{END}\n\nAnalysis.\n")
     assert "second" in text
     assert "first" not in text
-    assert "![bars](performance/bars.png)" in text
-    assert (tmp_path / "performance" / "bars.png").read_bytes() == b"PNG"
+    assert "![bars](performance/run-bars.png)" in text
+    assert (tmp_path / "performance" / "run-bars.png").read_bytes() == b"PNG"
 
 
 def test_a_document_without_marks_is_left_alone(tmp_path: Path) -> None:
