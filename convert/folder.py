@@ -19,13 +19,13 @@ import numpy as np
 from lmdbio.convert.scan import NOT_AN_IMAGE, ClassFiles, Directory, is_image, list_directory, scan_class, sort_names
 from lmdbio.convert.source import BadInput, InputFault, Inputs, fault, text
 from lmdbio.errors import SourceError
+from lmdbio.layout.file import read_nowait
 from lmdbio.layout.keys import Keys
 from lmdbio.layout.printable import printable
 
 _SPLITS: Final = frozenset((b"train", b"training", b"val", b"valid", b"validation", b"test"))
 _NO_CLASS: Final = "images outside of class folders"
 _PIECE_SIZE: Final = 4 << 20
-_NOWAIT: Final[int] = getattr(os, "RWF_NOWAIT", 0)
 
 
 class FolderSource:
@@ -205,7 +205,7 @@ class _Listing:
 def _fill(fd: int, memory: memoryview, on_wait: Callable[[], None]) -> None:
     """Fill memory with a file's bytes; one more is asked for, so that growth is noticed without another call."""
     size, one_more = memory.nbytes, bytearray(1)
-    done = _read_cached(fd, [memory, one_more])
+    done = read_nowait(fd, [memory, one_more], 0) or 0
     if done < size:
         on_wait()
     while done < size:
@@ -218,16 +218,6 @@ def _fill(fd: int, memory: memoryview, on_wait: Callable[[], None]) -> None:
         done = max(done, os.fstat(fd).st_size)
     if done != size:
         raise _changed(size, "more" if done > size else str(done))
-
-
-def _read_cached(fd: int, buffers: list[memoryview | bytearray]) -> int:
-    """Fill buffers with a file's first bytes as far as they are in memory; return how many, 0 where none can tell."""
-    if not _NOWAIT:
-        return 0
-    try:
-        return os.preadv(fd, buffers, 0, _NOWAIT)
-    except OSError:  # nothing is in memory, or the file system cannot tell; the read that waits says what is wrong
-        return 0
 
 
 def _pieces(fd: int, size: int) -> Iterator[bytes]:

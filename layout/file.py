@@ -3,6 +3,7 @@
 import errno
 import os
 import stat
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Final, Self
 
@@ -11,6 +12,8 @@ from numpy.typing import NDArray
 
 from lmdbio.errors import FormatError, MissingDatabaseError, ReadError
 
+_NOWAIT: Final[int] = getattr(os, "RWF_NOWAIT", 0)
+_NO_NOWAIT: Final = (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS)
 _MAX_READ = 1 << 30  # Linux reads at most 2 GiB - 4 KiB in one call
 _REMEDIES: Final = {
     errno.EACCES: "have its owner let you read it, and search the folders above it",
@@ -22,6 +25,23 @@ _KINDS: Final = {
     stat.S_IFCHR: "a device",
     stat.S_IFBLK: "a device",
 }
+
+
+def read_nowait(fd: int, buffers: Sequence[bytearray | memoryview], offset: int) -> int | None:
+    """Fill buffers one after the other as far as that needs no waiting, since the bytes are in memory.
+
+    Returns
+    -------
+    int or None
+        The bytes filled, 0 also where the system reports an error: the read that waits will say what is wrong. None
+        where it cannot promise not to wait.
+    """
+    if not _NOWAIT:
+        return None
+    try:
+        return os.preadv(fd, buffers, offset, _NOWAIT)
+    except OSError as exc:
+        return None if exc.errno in _NO_NOWAIT else 0
 
 
 class DataFile:

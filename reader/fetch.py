@@ -1,6 +1,5 @@
 """Reading into buffers by offset: from the page cache without waiting where the system can, and the errors' cause."""
 
-import errno
 import os
 from collections.abc import Callable
 from time import perf_counter
@@ -10,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmdbio.errors import ReadError
-from lmdbio.layout.file import DataFile
+from lmdbio.layout.file import DataFile, read_nowait
 from lmdbio.layout.path import PathLike
 from lmdbio.reader.file_state import cached_share
 from lmdbio.reader.plan import ReadPlan
@@ -20,7 +19,6 @@ _CACHED_RATE: Final = 2e9
 several times faster; a single read from a fast disk is slower, since other reads are in flight beside it."""
 WARM_SHARE: Final = 0.5
 """A file with less of it in memory is cold: most reads will have to wait."""
-_NOWAIT: Final[int] = getattr(os, "RWF_NOWAIT", 0)
 TASK_SIZE: Final = 128 << 10
 """Small reads are handed out together until they come to this many bytes, so that handing out costs little."""
 
@@ -58,7 +56,7 @@ class RecordFile(DataFile):
 
     def __init__(self, path: PathLike, *, in_order: bool = False) -> None:
         super().__init__(path)
-        self._nowait = _NOWAIT
+        self._tells_cached = True
         if not in_order and hasattr(os, "posix_fadvise"):
             os.posix_fadvise(self.fileno(), 0, 0, os.POSIX_FADV_RANDOM)
 
@@ -79,20 +77,15 @@ class RecordFile(DataFile):
     def read_cached(self, offset: int, buffer: memoryview) -> int | None:
         """Fill the buffer from the page cache and return the bytes filled; None where the file system cannot."""
         done = 0
-        while self._nowait and done < buffer.nbytes:
-            try:
-                count = os.preadv(self.fileno(), [buffer[done:]], offset + done, self._nowait)
-            except BlockingIOError:
+        while self._tells_cached and done < buffer.nbytes:
+            count = read_nowait(self.fileno(), [buffer[done:]], offset + done)
+            if count is None:
+                self._tells_cached = False
+            elif count == 0:
                 return done
-            except OSError as exc:
-                if exc.errno not in (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS):
-                    return done  # the read that waits will say what is wrong
-                self._nowait = 0
-                return None
-            if count == 0:
-                return done
-            done += count
-        return done if self._nowait else None
+            else:
+                done += count
+        return done if self._tells_cached else None
 
 
 def reads_of(plan: ReadPlan) -> list[Read]:

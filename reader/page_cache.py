@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from lmdbio.layout.file import read_nowait
 from lmdbio.layout.path import PathLike
 
 COLD_SHARE: Final = 0.02
@@ -113,11 +114,8 @@ def _cached_by_reading(fd: int, ranges: list[tuple[int, int]]) -> float | None:
     page = bytearray(mmap.PAGESIZE)
     found = 0
     for place in places.tolist():
-        try:
-            os.preadv(fd, [page], place * mmap.PAGESIZE, os.RWF_NOWAIT)
-        except BlockingIOError:
-            continue
-        except OSError:  # this file system knows no such reads
+        count = read_nowait(fd, [page], place * mmap.PAGESIZE)
+        if count is None:
             return None
-        found += 1
+        found += count > 0
     return found / len(places)

@@ -10,6 +10,7 @@ from lmdbio.convert import folder
 from lmdbio.convert.folder import FolderSource, class_folders, list_root, refuse_splits
 from lmdbio.convert.source import InputFault
 from lmdbio.errors import SourceError
+from lmdbio.layout import file
 from tests.convert.trees import JPEG, make_tree, open_folder
 
 
@@ -179,7 +180,7 @@ class Reads:
 
 def patch_reads(monkeypatch: pytest.MonkeyPatch, cached: OSError | int | None, most: int | None = None) -> Reads:
     reads = Reads(cached, most)
-    monkeypatch.setattr(folder, "_NOWAIT", NOWAIT)
+    monkeypatch.setattr(file, "_NOWAIT", NOWAIT)
     monkeypatch.setattr(os, "preadv", reads)
     return reads
 
@@ -200,7 +201,7 @@ def test_a_read_that_waits_says_so_once_and_beforehand(
 
 def test_where_no_system_call_can_tell_every_read_may_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = open_folder(make_tree(tmp_path, {"c/a.jpg": b"ten bytes."}))
-    monkeypatch.setattr(folder, "_NOWAIT", 0)
+    monkeypatch.setattr(file, "_NOWAIT", 0)
     waits: list[bool] = []
     assert read(source, 0, lambda: waits.append(True)) == b"ten bytes."
     assert waits == [True]

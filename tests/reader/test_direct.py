@@ -267,7 +267,7 @@ def test_what_the_page_cache_holds_is_taken_from_there(path: Path) -> None:
         file = DirectFile(path, in_order=False)
         buffer = BufferPool(keep=0).take(len(CONTENT) + -len(CONTENT) % file.align)
         assert file.read_cached(0, buffer.data) in (0, len(buffer))
-        file._nowait = 0  # as where the file system cannot promise not to wait
+        file._tells_cached = False  # as where the file system cannot promise not to wait
         assert file.read_cached(0, buffer.data) == len(buffer)
         assert (buffer.tobytes()[: len(CONTENT)], seen.extents) == (CONTENT, [])
         file.close()
