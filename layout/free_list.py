@@ -17,9 +17,8 @@ from lmdbio.layout.page import (
     F_BIGDATA,
     HEADER_SIZE,
     MAX_VALUE_SIZE,
-    OVERFLOW_HEADER,
-    P_OVERFLOW,
     is_inline,
+    overflow_headers,
     overflow_pages,
 )
 
@@ -62,8 +61,7 @@ def build_free_list(free: NDArray[np.int64], *, first_page: int, page_size: int)
     pages = np.zeros((n_extent + 1, page_size), np.uint8)
     flat = pages.reshape(-1)
     if n_extent:
-        header = np.array([(first_page, 0, P_OVERFLOW, n_extent)], OVERFLOW_HEADER)
-        flat[:HEADER_SIZE] = header.view(np.uint8)
+        flat[:HEADER_SIZE] = overflow_headers(np.array([first_page]), np.array([n_extent]))[0]
         flat[HEADER_SIZE : HEADER_SIZE + len(ids)] = ids
         data, flags = np.array([first_page], "<u8").view(np.uint8), F_BIGDATA
     else:

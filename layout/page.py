@@ -91,6 +91,21 @@ def overflow_pages(lengths: NDArray[np.int64], page_size: int) -> NDArray[np.int
     return pages
 
 
+def overflow_headers(first_pages: NDArray[np.int64], n_pages: NDArray[np.int64]) -> NDArray[np.uint8]:
+    """Return the header of each overflow extent, uint8, shape (n_extents, HEADER_SIZE).
+
+    Parameters
+    ----------
+    first_pages, n_pages
+        Page number and pages of each extent, int64, shape (n_extents,).
+    """
+    headers = np.zeros(len(first_pages), OVERFLOW_HEADER)
+    headers["pgno"] = first_pages
+    headers["flags"] = P_OVERFLOW
+    headers["pages"] = n_pages
+    return headers.view(np.uint8).reshape(-1, HEADER_SIZE)
+
+
 def leaf_node_sizes(key_sizes: NDArray[np.int64], lengths: NDArray[np.int64], page_size: int) -> NDArray[np.int64]:
     """Return what each record takes of its leaf in bytes, its pointer included, int64, shape (n_records,)."""
     held = np.where(is_inline(key_sizes, lengths, page_size), lengths, PAGE_NUMBER_SIZE)

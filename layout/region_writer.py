@@ -15,9 +15,8 @@ from lmdbio.layout.page import (
     F_BIGDATA,
     HEADER_SIZE,
     MAX_PAGE_SIZE,
-    OVERFLOW_HEADER,
-    P_OVERFLOW,
     PAGE_NUMBER_SIZE,
+    overflow_headers,
     overflow_pages,
 )
 from lmdbio.layout.partition import running_sum
@@ -252,9 +251,5 @@ def _checksum(parts: list[Part]) -> int:
 
 def _headers(first_pages: NDArray[np.int64], n_pages: NDArray[np.int64]) -> list[bytes]:
     """Return the header of each extent."""
-    headers = np.zeros(len(first_pages), OVERFLOW_HEADER)
-    headers["pgno"] = first_pages
-    headers["flags"] = P_OVERFLOW
-    headers["pages"] = n_pages
-    blob = headers.tobytes()
+    blob = overflow_headers(first_pages, n_pages).tobytes()
     return [blob[begin : begin + HEADER_SIZE] for begin in range(0, len(blob), HEADER_SIZE)]

@@ -6,7 +6,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from lmdbio.layout.page import HEADER_SIZE, OVERFLOW_HEADER, P_OVERFLOW, overflow_pages
+from lmdbio.layout.page import HEADER_SIZE, overflow_headers, overflow_pages
 from lmdbio.layout.partition import running_sum
 from lmdbio.layout.plan import DatabasePlan
 
@@ -38,11 +38,8 @@ class Window:
 
     def write_headers(self, memory: NDArray[np.uint8]) -> None:
         """Put the header of each extent into the window's pages, uint8, shape (n_pages, page_size)."""
-        headers = np.zeros(len(self.records), OVERFLOW_HEADER)
-        headers["pgno"] = self.first_page + self.pages[:-1]
-        headers["flags"] = P_OVERFLOW
-        headers["pages"] = np.diff(self.pages)
-        memory[self.pages[:-1], :HEADER_SIZE] = headers.view(np.uint8).reshape(-1, HEADER_SIZE)
+        begins = self.pages[:-1]
+        memory[begins, :HEADER_SIZE] = overflow_headers(self.first_page + begins, np.diff(self.pages))
 
 
 def cut_windows(plan: DatabasePlan, region: int) -> list[Window]:
