@@ -211,7 +211,8 @@ class _Opened:
         self.file = open_records(path, direct=options.direct, in_order=False)
         check_state(index, self.file)
         self._pool = BufferPool(keep=_KEEP)
-        self._depth = options.depth_of(mean_length(index))
+        self._index = index
+        self._options = options
         self._lock = Lock()
         self._executor: ThreadPoolExecutor | None = None
         self._n_fetches = 0
@@ -271,5 +272,6 @@ class _Opened:
     def _threads(self) -> ThreadPoolExecutor:
         with self._lock:
             if self._executor is None:
-                self._executor = ThreadPoolExecutor(self._depth, thread_name_prefix="lmdbio-read")
+                depth = self._options.depth_of(mean_length(self._index))
+                self._executor = ThreadPoolExecutor(depth, thread_name_prefix="lmdbio-read")
             return self._executor
