@@ -94,11 +94,11 @@ class Transfer:
     def __init__(
         self, source: Source, plan: ConversionPlan, *, wrapped: bool, skip: bool, workers: int, progress: Progress
     ) -> None:
-        self._workers = workers
         self._source = source
         self._plan = plan
         self._wrapped = wrapped
         self._skip = skip
+        self._workers = workers
         self._progress = progress
         self._formats = FormatCount(len(plan.numbers))
         self._faults: dict[int, str] = {}
@@ -195,12 +195,14 @@ class Transfer:
 
     def _values(self, records: NDArray[np.int64], readers: ThreadPoolExecutor) -> Iterator[Value | None]:
         """Yield the values of records, None for one that is left out; small ones are read ahead by others."""
-        inline = self._plan.database.inline[records]
-        for record in records[~inline].tolist():
+        database = self._plan.database
+        is_inline = database.inline[records]
+        for record in records[~is_inline].tolist():
             yield self._streamed(record)
+        inline = records[is_inline]
         waiting: deque[Future[list[Value | None]]] = deque()
         most = _AHEAD_SIZE // _BATCH_SIZE
-        for batch in cut_batches(records[inline], self._plan.database.lengths[records[inline]]):
+        for batch in cut_batches(inline, database.lengths[inline]):
             if len(waiting) == most:
                 yield from waiting.popleft().result()
             waiting.append(readers.submit(self._read_batch, batch))

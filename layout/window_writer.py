@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from xxhash import xxh3_64_intdigest
 
-from lmdbio.layout.page import HEADER_SIZE, MAX_PAGE_SIZE
+from lmdbio.layout.page import HEADER_SIZE
 from lmdbio.layout.plan import DatabasePlan
 from lmdbio.layout.pool import BufferPool
 from lmdbio.layout.target import BLOCK_SIZE, TargetFile
@@ -21,7 +21,6 @@ says of each at once whether it is there; one that is not is skipped."""
 
 _MOST_HELD: Final = 64 << 20
 """Bytes of windows that are filled or written at the same time, unless it is one."""
-_ZEROS: Final = memoryview(bytes(MAX_PAGE_SIZE))
 
 
 class WindowWriter:
@@ -67,17 +66,18 @@ class WindowWriter:
         page_size = self._plan.page_size
         with self._hold(window.n_pages * page_size) as pages:
             window.write_headers(pages.reshape(-1, page_size))
-            self._fill(window, fill, pages.data)
+            self._fill(window, fill, pages)
             offset = window.first_page * page_size
             if direct and page_size % BLOCK_SIZE == 0:
                 self._file.write_direct(offset, pages.data)
             else:
                 self._file.write(offset, [pages.data])
 
-    def _fill(self, window: Window, fill: Fill, pages: memoryview) -> None:
+    def _fill(self, window: Window, fill: Fill, pages: NDArray[np.uint8]) -> None:
         begins = window.pages[:-1] * self._plan.page_size + HEADER_SIZE
         ends = begins + window.lengths
-        slots = [pages[begin:end] for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)]
+        memory = pages.data
+        slots = [memory[begin:end] for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)]
         # Each value is hashed while it is in the processor's cache.
         hashed = xxh3_64_intdigest if self._checksums is not None else len
         digests = [
@@ -85,13 +85,13 @@ class WindowWriter:
             for slot, is_there in zip(slots, fill(window.records, slots), strict=True)
         ]
         for end, edge in zip(ends.tolist(), (window.pages[1:] * self._plan.page_size).tolist(), strict=True):
-            pages[end:edge] = _ZEROS[: edge - end]
+            pages[end:edge] = 0
         skipped = [place for place, digest in enumerate(digests) if digest is None]
         self._written[window.records] = True
         self._written[window.records[skipped]] = False
         for place in skipped:
             begin, end = (window.pages[place : place + 2] * self._plan.page_size).tolist()
-            pages[begin:end] = bytes(end - begin)
+            pages[begin:end] = 0
         if self._checksums is not None:
             self._checksums[window.records] = [digest or 0 for digest in digests]
 
