@@ -22,7 +22,8 @@ from lmdbio.layout.index import Index
 from lmdbio.layout.keys import Keys, key_offsets, take_keys
 from lmdbio.layout.path import DATA_NAME, INDEX_SUFFIX
 from lmdbio.layout.pieces import pieces
-from lmdbio.layout.writer import DatabaseWriter, WrittenDatabase
+from lmdbio.layout.writer import DatabaseWriter
+from lmdbio.layout.written import WrittenDatabase
 
 _INDEX_BYTES_PER_RECORD: Final = 64
 """What a record takes in the sidecar at most, its key apart."""

@@ -4,9 +4,8 @@ import os
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, Self
 
 import numpy as np
 import xxhash
@@ -22,44 +21,19 @@ from lmdbio.layout.plan import DatabasePlan, plan_database
 from lmdbio.layout.region_writer import RegionWriter, Value
 from lmdbio.layout.sink import DirectSink, GatherSink, Sink, WriteBuffers
 from lmdbio.layout.target import BLOCK_SIZE, TargetFile
-from lmdbio.layout.tree_pages import Trees, build_trees, drop_skipped, value_offsets, written_records
+from lmdbio.layout.tree_pages import Trees, build_trees, drop_skipped
 from lmdbio.layout.window import Window, cut_windows, large_extents
 from lmdbio.layout.window_writer import Fill, WindowWriter
+from lmdbio.layout.written import WrittenDatabase
 
-__all__ = ["DatabaseWriter", "Fill", "Value", "Window", "WrittenDatabase", "write_database"]
+__all__ = ["DatabaseWriter", "Fill", "Value", "Window", "write_database"]
 
-_Fact = TypeVar("_Fact", bound=np.generic)
 _BUFFER_SIZE: Final = 8 << 20
 _N_BUFFERS: Final = 4
 _N_WRITING: Final = 2
 _SMALL_VALUE: Final = 1 << 14
 _SMALLEST_DIRECT: Final = 1 << 20
 """Bytes of a region below which one buffered call is faster than a direct one, unless direct ones are asked for."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class WrittenDatabase:
-    """What was written and where it lies; arrays in key order unless they say otherwise."""
-
-    reordered: NDArray[np.int64] | None
-    """Plan-order number of each record, shape (n_written,); None where that is all of them in plan order."""
-    offsets: NDArray[np.uint64]
-    """First byte of each value in the file, shape (n_written,)."""
-    lengths: NDArray[np.uint32]
-    """Bytes of each value, shape (n_written,)."""
-    checksums: NDArray[np.uint64] | None
-    """xxh3-64 of each value, shape (n_written,), if they were taken."""
-    layout_order: NDArray[np.int64] | None
-    """Places in key order sorted by where the values lie, shape (n_written,); None where that is key order."""
-    partitions: NDArray[np.int64]
-    """Bounds of the partitions in layout order, none empty, shape (n_partitions + 1,)."""
-    meta: Meta
-    """The live meta page."""
-
-    @property
-    def records(self) -> NDArray[np.int64]:
-        """Plan-order number of each record, int64, shape (n_written,)."""
-        return np.arange(len(self.offsets)) if self.reordered is None else self.reordered
 
 
 class DatabaseWriter:
@@ -232,7 +206,8 @@ class DatabaseWriter:
         digest = self._digest()
         self._commit(trees, n_pages, digest)
         self._finished = True
-        return self._result(trees, n_pages, digest)
+        meta = self._meta(trees, n_pages, digest)
+        return WrittenDatabase.of(plan, self._written, self._checksums, meta)
 
     def close(self) -> None:
         """Close the file; a second call does nothing."""
@@ -298,40 +273,16 @@ class DatabaseWriter:
         hasher.update(np.packbits(self._written).data)
         return hasher.digest()
 
-    def _result(self, trees: Trees, n_pages: int, digest: bytes) -> WrittenDatabase:
-        plan = self.plan
-        offsets = value_offsets(plan, self._written)
-        in_plan_order = plan.key_order is None and len(offsets) == plan.n_records
-        reordered = None if in_plan_order else written_records(plan, self._written)
-
-        def taken(facts: NDArray[_Fact]) -> NDArray[_Fact]:
-            return facts if reordered is None else facts[reordered]
-
-        pages = taken(plan.value_pages)
-        order = None
-        if np.any(pages[1:] < pages[:-1]):
-            # Key order is the order of slots within a leaf, and the sort is stable.
-            order = np.argsort(pages, kind="stable")
-            pages = pages[order]
-        bounds = np.append(np.searchsorted(pages, plan.region_pages), len(pages))
-        del pages
-        return WrittenDatabase(
-            reordered=reordered,
-            offsets=offsets,
-            lengths=taken(plan.lengths).astype(np.uint32),
-            checksums=None if self._checksums is None else taken(self._checksums),
-            layout_order=order,
-            partitions=np.unique(bounds),
-            meta=Meta(
-                page_size=plan.page_size,
-                txnid=_txnid(trees),
-                slot=_txnid(trees) & 1,
-                last_page=n_pages - 1,
-                mapsize=n_pages * plan.page_size,
-                free=trees.free,
-                main=trees.main,
-                digest=digest,
-            ),
+    def _meta(self, trees: Trees, n_pages: int, digest: bytes) -> Meta:
+        return Meta(
+            page_size=self.plan.page_size,
+            txnid=_txnid(trees),
+            slot=_txnid(trees) & 1,
+            last_page=n_pages - 1,
+            mapsize=n_pages * self.plan.page_size,
+            free=trees.free,
+            main=trees.main,
+            digest=digest,
         )
 
 

@@ -1,39 +1,26 @@
-from collections.abc import Iterator
-from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lmdbio.layout import window
-from lmdbio.layout.keys import Keys
 from lmdbio.layout.page import HEADER_SIZE, overflow_pages
-from lmdbio.layout.plan import DatabasePlan, plan_database
+from lmdbio.layout.plan import DatabasePlan
 from lmdbio.layout.window import Window, cut_windows, large_extents
 from lmdbio.layout.writer import write_database
+from tests.layout import new_databases
+from tests.layout.new_databases import limits
 from tests.layout.record_sets import RecordSet, record_sets
 
 WINDOW_SIZES = st.sampled_from([1, 8192, 100_000, window.WINDOW_SIZE])
 LARGEST_EXTENTS = st.sampled_from([0, (1 << 15) - 1, 1 << 15, 299_999, window.LARGEST_EXTENT])
 
 
-@contextmanager
-def limits(window_size: int, largest_extent: int) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(window, "WINDOW_SIZE", window_size)
-        patch.setattr(window, "LARGEST_EXTENT", largest_extent)
-        yield
-
-
 def plan_of(made: RecordSet) -> DatabasePlan:
-    lengths = np.array([len(value) for _, value in made.records], np.int64)
-    return plan_database(
-        Keys.from_list(key for key, _ in made.records), lengths, page_size=made.page_size, **made.options
-    )
+    return new_databases.plan_of(made.records, page_size=made.page_size, **made.options)
 
 
 def extent_bytes(plan: DatabasePlan, records: list[int]) -> list[int]:

@@ -2,9 +2,7 @@ import os
 import random
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import lmdb
 import lmdb.verify
@@ -15,35 +13,18 @@ from hypothesis import strategies as st
 
 from lmdbio.errors import TargetError
 from lmdbio.layout import window, window_writer
-from lmdbio.layout.keys import Keys
-from lmdbio.layout.plan import DatabasePlan, plan_database
-from lmdbio.layout.writer import DatabaseWriter, Fill, WrittenDatabase, write_database
+from lmdbio.layout.plan import DatabasePlan
+from lmdbio.layout.writer import DatabaseWriter, Fill, write_database
+from lmdbio.layout.written import WrittenDatabase
 from tests.layout.crowd import Crowd
+from tests.layout.databases import stock_records
+from tests.layout.new_databases import assert_as_written_whole, assert_no_database, data_file, limits, plan_of
 from tests.layout.page_owners import PageOwners
 from tests.layout.record_sets import Record, RecordSet, record_sets
 
 N_THREADS = 4
 SIZE = 10_000
 PAGES_SIZE = 3 * 4096  # what an extent of SIZE takes
-
-
-@contextmanager
-def data_file() -> Iterator[Path]:
-    with TemporaryDirectory(prefix="windows-") as folder:
-        yield Path(folder) / "data.mdb"
-
-
-@contextmanager
-def limits(window_size: int = window.WINDOW_SIZE, largest_extent: int = window.LARGEST_EXTENT) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(window, "WINDOW_SIZE", window_size)
-        patch.setattr(window, "LARGEST_EXTENT", largest_extent)
-        yield
-
-
-def plan_of(records: list[Record], **options: int) -> DatabasePlan:
-    lengths = np.array([len(value) for _, value in records], np.int64)
-    return plan_database(Keys.from_list(key for key, _ in records), lengths, **options)
 
 
 def fill_from(records: list[Record], skip: frozenset[int] = frozenset()) -> Fill:
@@ -130,8 +111,7 @@ def test_skipped_records_leave_zeros_and_no_key(
         with limits(window_size, largest):
             written = write_by_windows(path, made.records, plan, seed=seed, skip=skip, direct=direct)
         assert [made.records[record] for record in written.records.tolist()] == kept
-        with lmdb.open(str(path), subdir=False, lock=False, readonly=True) as env, env.begin() as txn:
-            assert list(txn.cursor()) == kept
+        assert stock_records(path) == kept
         assert lmdb.verify.verify(str(path)) == []
         owners = PageOwners(path)
         owners.check()
@@ -147,11 +127,6 @@ def test_a_flag_too_many_or_too_few_is_an_error(n_flags: int):
         (only,) = writer.windows(0)
         with pytest.raises(ValueError, match=r"zip\(\)"):
             writer.fill_window(only, lambda numbers, slots: [True] * n_flags)
-
-
-def assert_no_database(path: Path) -> None:
-    with pytest.raises(lmdb.InvalidError):
-        lmdb.open(str(path), subdir=False, lock=False)
 
 
 @pytest.mark.parametrize("n_filled", [0, 2])
@@ -177,8 +152,7 @@ def test_a_window_whose_filling_failed_can_be_filled_again(n_filled: int):
             writer.fill_window(only, fill_from(records))
             write_rests(writer, records)
             writer.finish()
-        write_database(path.with_name("other.mdb"), records)
-        assert path.read_bytes() == path.with_name("other.mdb").read_bytes()
+        assert_as_written_whole(path, records)
 
 
 def test_a_record_skipped_before_a_failed_write_may_come_after_it(monkeypatch: pytest.MonkeyPatch):
@@ -197,8 +171,7 @@ def test_a_record_skipped_before_a_failed_write_may_come_after_it(monkeypatch: p
             writer.fill_window(only, fill_from(records))
             write_rests(writer, records)
             assert writer.finish().meta.main.entries == 4
-        write_database(path.with_name("other.mdb"), records)
-        assert path.read_bytes() == path.with_name("other.mdb").read_bytes()
+        assert_as_written_whole(path, records)
 
 
 # Memory
@@ -239,8 +212,7 @@ def test_windows_held_at_the_same_time_are_bounded(most: int, n_inside: int, mon
             assert sorted(crowd.inside) == list(range(8))
             write_rests(writer, records)
             writer.finish()
-        write_database(path.with_name("other.mdb"), records)
-        assert path.read_bytes() == path.with_name("other.mdb").read_bytes()
+        assert_as_written_whole(path, records)
 
 
 def test_failed_windows_hold_nothing(monkeypatch: pytest.MonkeyPatch):

@@ -1,9 +1,6 @@
-import os
 import random
 import shutil
 import subprocess
-import threading
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,21 +14,16 @@ import xxhash
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lmdbio.errors import FormatError, SourceError, TargetError
+from lmdbio.errors import SourceError
 from lmdbio.layout.file import DataFile
-from lmdbio.layout.keys import Keys
 from lmdbio.layout.meta import read_meta
-from lmdbio.layout.plan import DatabasePlan, plan_database
 from lmdbio.layout.tree import walk
-from lmdbio.layout.writer import DatabaseWriter, WrittenDatabase, write_database
+from lmdbio.layout.writer import DatabaseWriter, write_database
+from lmdbio.layout.written import WrittenDatabase
+from tests.layout.databases import stock_records
+from tests.layout.new_databases import data_file, plan_of, write_regions
 from tests.layout.page_owners import PageOwners
-from tests.layout.record_sets import Record, RecordSet, make_records, record_sets
-
-
-@contextmanager
-def data_file():
-    with TemporaryDirectory(prefix="writer-") as folder:
-        yield Path(folder) / "data.mdb"
+from tests.layout.record_sets import RecordSet, make_records, record_sets
 
 
 @contextmanager
@@ -41,30 +33,8 @@ def stock(path: Path, *, room: int = 0):
         yield env
 
 
-def stock_records(path: Path) -> list[Record]:
-    with stock(path) as env, env.begin() as txn:
-        return list(txn.cursor())
-
-
 def write(path: Path, made: RecordSet, **options: object) -> WrittenDatabase:
     return write_database(path, made.records, page_size=made.page_size, **made.options, **options)
-
-
-def plan_of(records: list[Record], **options: object) -> DatabasePlan:
-    lengths = np.array([len(value) for _, value in records], np.int64)
-    return plan_database(Keys.from_list(key for key, _ in records), lengths, **options)
-
-
-def write_regions(
-    writer: DatabaseWriter,
-    records: list[Record],
-    *,
-    skip: frozenset[int] = frozenset(),
-    regions: list[int] | None = None,
-) -> None:
-    for region in range(writer.plan.n_regions) if regions is None else regions:
-        wanted = writer.plan.region_records(region).tolist()
-        writer.write_region(region, [None if record in skip else [records[record][1]] for record in wanted])
 
 
 # What stock LMDB makes of the files
@@ -393,134 +363,3 @@ def test_more_or_fewer_values_than_a_region_wants_are_an_error(size: int, n_valu
     plan = plan_of([(b"a", bytes(size)), (b"b", bytes(size))])
     with data_file() as path, DatabaseWriter(path, plan) as writer, pytest.raises(ValueError, match="region 0: exp"):
         writer.write_region(0, [[bytes(size)]] * n_values)
-
-
-# Failures
-
-
-def assert_no_database(path: Path) -> None:
-    with pytest.raises(lmdb.InvalidError):
-        lmdb.open(str(path), subdir=False, lock=False)
-    with pytest.raises(FormatError), DataFile(path) as file:
-        read_meta(file)
-
-
-def test_a_file_without_its_end_is_no_database():
-    records = make_records(50, page_size=4096, seed=2, keys="any", values="mixed", order="shuffled")
-    with data_file() as path:
-        with DatabaseWriter(path, plan_of(records)) as writer:
-            assert_no_database(path)
-            write_regions(writer, records)
-            assert_no_database(path)
-        assert_no_database(path)
-
-
-def test_a_region_left_out_or_a_second_end_is_an_error():
-    records = [(b"a", bytes(5000)), (b"b", bytes(5000))]
-    with data_file() as path, DatabaseWriter(path, plan_of(records, n_partitions=2)) as writer:
-        write_regions(writer, records, regions=[1])
-        with pytest.raises(ValueError, match="region 0 missing"):
-            writer.finish()
-        assert_no_database(path)
-        write_regions(writer, records, regions=[0])
-        steps: list[str] = []
-        writer.finish(progress=steps.append)
-        assert steps == ["trees", "sync", "commit"]
-        with pytest.raises(ValueError, match="finished"):
-            writer.finish()
-
-
-def test_a_target_that_exists_is_left_alone():
-    with data_file() as path:
-        path.write_bytes(b"precious")
-        with pytest.raises(TargetError, match="expected no file, found one"):
-            write_database(path, [(b"a", b"b")])
-        assert path.read_bytes() == b"precious"
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path):
-    path = tmp_path / "small"
-    path.mkdir()
-    mount = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(path)], capture_output=True)
-    if mount.returncode:
-        pytest.skip("mounting a small file system needs root")
-    yield path
-    subprocess.run(["umount", str(path)], check=True)
-
-
-@pytest.mark.parametrize("direct", [False, True])
-def test_a_full_disk_is_named_and_leaves_no_database(small_disk: Path, direct: bool):
-    records = make_records(40, page_size=4096, seed=2, keys="any", values="large", order="shuffled")
-    path = small_disk / "data.mdb"
-    with DatabaseWriter(path, plan_of(records), direct=direct) as writer:
-        with pytest.raises(TargetError, match=r"data\.mdb: cannot write: no space left on device: make room"):
-            write_regions(writer, records)
-        assert_no_database(path)
-    path.unlink()
-    with pytest.raises(TargetError, match="no space left"):
-        write_database(path, records, direct=direct)
-    assert not path.exists()
-
-
-@pytest.mark.parametrize("failing", ["trees", "sync", "commit"])
-def test_a_failure_at_the_end_leaves_no_database(monkeypatch: pytest.MonkeyPatch, failing: str):
-    records = [(b"a", bytes(5000)), (b"b", bytes(5000))]
-    state = {"step": ""}
-
-    def failing_version(real: Callable[..., object]) -> Callable[..., object]:
-        def call(*arguments: object) -> object:
-            if state["step"] == failing:
-                state["step"] = "failed"
-                raise OSError(5, "Input/output error")
-            return real(*arguments)
-
-        return call
-
-    for name in ("pwritev", "fsync"):
-        monkeypatch.setattr(os, name, failing_version(getattr(os, name)))
-    with data_file() as path, DatabaseWriter(path, plan_of(records, n_partitions=2)) as writer:
-        write_regions(writer, records)
-        with pytest.raises(TargetError, match="input/output error: the device reports an error"):
-            writer.finish(progress=lambda step: state.update(step=step))
-        assert_no_database(path)
-
-
-def test_a_failed_last_sync_takes_the_commit_back(monkeypatch: pytest.MonkeyPatch):
-    records = [(b"a", bytes(5000))]
-    calls = []
-    real = os.fsync
-
-    def failing_sync(fd: int) -> None:
-        calls.append(fd)
-        if len(calls) == 2:
-            raise OSError(5, "Input/output error")
-        real(fd)
-
-    monkeypatch.setattr(os, "fsync", failing_sync)
-    with data_file() as path, DatabaseWriter(path, plan_of(records)) as writer:
-        write_regions(writer, records)
-        with pytest.raises(TargetError):
-            writer.finish()
-        assert_no_database(path)
-
-
-def test_an_error_of_one_thread_does_not_stop_the_others():
-    records = [(b"%02d" % number, bytes([number]) * 200_000) for number in range(40)]
-    plan = plan_of(records, n_partitions=20)
-    failed = threading.Event()
-
-    def one(writer: DatabaseWriter, region: int) -> None:
-        wanted = plan.region_records(region).tolist()
-        if region == 3:
-            with pytest.raises(SourceError):
-                writer.write_region(region, [[b"short"]] * len(wanted))
-            failed.set()
-        writer.write_region(region, [[records[record][1]] for record in wanted])
-
-    with data_file() as path:
-        with DatabaseWriter(path, plan, direct=True) as writer, ThreadPoolExecutor(4) as pool:
-            list(pool.map(lambda region: one(writer, region), range(plan.n_regions)))
-            writer.finish()
-        assert failed.is_set()
-        assert stock_records(path) == records

@@ -2,9 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.compare import performance
 from tools.compare.charts import figures_of
-from tools.compare.performance import BEGIN, END, write_measured
 from tools.compare.questions import Question
 from tools.compare.results import Results, Run
 from tools.compare.tables import document
@@ -92,30 +90,3 @@ def test_questions_that_differ_in_processes_only_share_a_figure(results: Results
     results.questions += [other, empty]
     results.runs.append(Run(other.name, 0, "stock", "cursor", "none", seconds=1.0, n_records=1, n_bytes=1))
     assert figures_of(results) == {"read-photos-local-cold-sequential": [results.questions[0], other]}
-
-
-def test_only_what_is_between_the_marks_of_a_document_is_written_anew(tmp_path: Path) -> None:
-    document = tmp_path / "performance.md"
-    document.write_text(f"# Mine\n\n{BEGIN}\nold\n{END}\n\nAnalysis.\n")
-    picture = tmp_path / "run" / "bars.png"
-    picture.parent.mkdir()
-    picture.write_bytes(b"PNG")
-    for text in ("first", "second"):
-        write_measured(document, text, pictures=[picture])
-    text = document.read_text()
-    assert text.startswith("# Mine\n\n")
-    assert text.endswith(f"{END}\n\nAnalysis.\n")
-    assert "second" in text
-    assert "first" not in text
-    assert "![bars](performance/run-bars.png)" in text
-    assert (tmp_path / "performance" / "run-bars.png").read_bytes() == b"PNG"
-
-
-def test_a_document_without_marks_is_left_alone(tmp_path: Path) -> None:
-    document = tmp_path / "performance.md"
-    document.write_text("# Mine\n")
-    with pytest.raises(ValueError, match="expected the lines"):
-        write_measured(document, "text", pictures=[])
-    assert document.read_text() == "# Mine\n"
-    write_measured(tmp_path / "new.md", "text", pictures=[])
-    assert performance.BEGIN in (tmp_path / "new.md").read_text()
