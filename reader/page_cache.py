@@ -4,6 +4,7 @@ import contextlib
 import ctypes
 import mmap
 import os
+import time
 from typing import Final
 
 import numpy as np
@@ -20,14 +21,23 @@ _WINDOW: Final = 1 << 20
 _N_WINDOWS: Final = 256
 _AT_ONCE: Final = 64 << 20
 _N_PROBES: Final = 64
+_PAUSES: Final = (0.0, 0.01, 0.1)
+"""Seconds before each time that the system is asked to forget."""
 
 
 def empty(path: PathLike) -> None:
-    """Ask the system to forget the file's pages, after writing those that are not on the device; mapped ones stay."""
+    """Ask the system to forget the file's pages, after writing those that are not on the device; mapped ones stay.
+
+    Asked again where pages are left: the system passes over those that it is just moving.
+    """
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        _write_back(fd)
-        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+        for pause in _PAUSES:
+            time.sleep(pause)
+            _write_back(fd)
+            os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+            if not _is_told(fd, path) or not cached_share(path):
+                return
     finally:
         os.close(fd)
 
