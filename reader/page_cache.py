@@ -4,7 +4,7 @@ import contextlib
 import ctypes
 import mmap
 import os
-import time
+import resource
 from typing import Final
 
 import numpy as np
@@ -21,23 +21,14 @@ _WINDOW: Final = 1 << 20
 _N_WINDOWS: Final = 256
 _AT_ONCE: Final = 64 << 20
 _N_PROBES: Final = 64
-_PAUSES: Final = (0.0, 0.01, 0.1)
-"""Seconds before each time that the system is asked to forget."""
 
 
 def empty(path: PathLike) -> None:
-    """Ask the system to forget the file's pages, after writing those that are not on the device; mapped ones stay.
-
-    Asked again where pages are left: the system passes over those that it is just moving.
-    """
+    """Ask the system to forget the file's pages, after writing those that are not on the device; mapped ones stay."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        for pause in _PAUSES:
-            time.sleep(pause)
-            _write_back(fd)
-            os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
-            if not _is_told(fd, path) or not cached_share(path):
-                return
+        _write_back(fd)
+        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
     finally:
         os.close(fd)
 
@@ -116,7 +107,8 @@ def page_states(fd: int, offset: int, length: int) -> NDArray[np.uint8]:
 def _cached_by_reading(fd: int, ranges: list[tuple[int, int]]) -> float | None:
     """Return the part of some single pages that can be read without waiting; None where reads always may wait.
 
-    Pages that are not there come in, but no others: the descriptor is set to random access.
+    Pages that are not there come in, but no others: the descriptor is set to random access. A page for which the thread
+    has asked the device was not there, though a fast device may give it before the read has ended.
     """
     os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_RANDOM)
     begin, end = ranges[0][0], ranges[-1][0] + ranges[-1][1]
@@ -124,8 +116,14 @@ def _cached_by_reading(fd: int, ranges: list[tuple[int, int]]) -> float | None:
     page = bytearray(mmap.PAGESIZE)
     found = 0
     for place in places.tolist():
+        asked = _n_blocks_asked()
         count = read_nowait(fd, [page], place * mmap.PAGESIZE)
         if count is None:
             return None
-        found += count > 0
+        found += count > 0 and _n_blocks_asked() == asked
     return found / len(places)
+
+
+def _n_blocks_asked() -> int:
+    """Return how many blocks this thread has asked devices for."""
+    return resource.getrusage(resource.RUSAGE_THREAD).ru_inblock
