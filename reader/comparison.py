@@ -1,7 +1,7 @@
 """Measurements made comparable: a row for each way, medians over rounds, ratios within a round. Pure: no I/O."""
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from statistics import median
 from typing import Final, Self
 
@@ -45,8 +45,10 @@ class Row:
     """Rounds that were measured."""
     is_steady: bool
     """Whether all rounds went on for long enough; otherwise it would be faster in the long run."""
+    rates: Mapping[int, float] = field(repr=False)
+    """Bytes per second, of all ranks together, by the round's number."""
     rate: Spread
-    """Bytes per second, of all ranks together."""
+    """What they come to."""
     records_per_s: float | None
     """Records per second, of all ranks together, median; None for plain reads."""
     cpu_s_per_record: float | None
@@ -54,32 +56,34 @@ class Row:
     to_stock: Spread | None
     """How many times stock's rate, in the same kind of order and its better way there; None for plain reads."""
     to_plain: Spread | None
-    """What part of the faster plain reads' rate; None for plain reads."""
+    """How many times the faster plain reads' rate; None for plain reads."""
+
+    def to(self, other: "Row") -> Spread | None:
+        """Return how many times as fast as another, each time in the same round; None where none can be compared."""
+        return _ratio(self.rates, other.rates)
 
 
 def compare(measurements: Iterable[Measurement]) -> list[Row]:
     """Return a row for each way that was measured, in the order of first appearance by state, nodes, and order."""
-    by_way: dict[tuple[State, int], dict[Way, dict[int, Measurement]]] = {}
+    by_way: dict[tuple[State, int], dict[Way, list[Measurement]]] = {}
     for done in measurements:
-        ways = by_way.setdefault((done.run.state, done.run.n_nodes), {})
-        ways.setdefault(done.run.way, {})[done.run.round] = done
-    return [
-        _row(way, rounds, state=state, n_nodes=n_nodes, rivals=ways)
-        for (state, n_nodes), ways in by_way.items()
-        for way, rounds in ways.items()
-    ]
+        by_way.setdefault((done.run.state, done.run.n_nodes), {}).setdefault(done.run.way, []).append(done)
+    rows = []
+    for (state, n_nodes), ways in by_way.items():
+        rivals = {way: {run.run.round: _rate(run) for run in done} for way, done in ways.items()}
+        rows += [_row(way, done, state=state, n_nodes=n_nodes, rivals=rivals) for way, done in ways.items()]
+    return rows
 
 
 def _row(
     way: Way,
-    rounds: dict[int, Measurement],
+    done: list[Measurement],
     *,
     state: State,
     n_nodes: int,
-    rivals: dict[Way, dict[int, Measurement]],
+    rivals: dict[Way, dict[int, float]],
 ) -> Row:
-    done = list(rounds.values())
-    is_plain = way.by == "plain"
+    rates, is_plain = rivals[way], way.by == "plain"
     records = [run for run in done if run.n_records]
     stock = _fastest(rivals, lambda rival: rival.by == "stock" and rival.is_shuffled == way.is_shuffled)
     plain = _fastest(rivals, lambda rival: rival.by == "plain")
@@ -90,11 +94,12 @@ def _row(
         way=way,
         n_rounds=len(done),
         is_steady=all(run.is_steady for run in done),
-        rate=Spread.of([_rate(run) for run in done]),
+        rates=rates,
+        rate=Spread.of(list(rates.values())),
         records_per_s=median(run.n_records / max(run.seconds, _TICK_S) for run in records) if records else None,
         cpu_s_per_record=median(run.cpu_s / run.n_records for run in records) if records else None,
-        to_stock=None if is_plain else _ratio(rounds, stock),
-        to_plain=None if is_plain else _ratio(rounds, plain),
+        to_stock=None if is_plain else _ratio(rates, stock),
+        to_plain=None if is_plain else _ratio(rates, plain),
     )
 
 
@@ -102,17 +107,13 @@ def _rate(done: Measurement) -> float:
     return done.n_bytes / max(done.seconds, _TICK_S)
 
 
-def _fastest(ways: dict[Way, dict[int, Measurement]], is_rival: Callable[[Way], bool]) -> dict[int, Measurement] | None:
-    """Return the rounds of the way that is fastest in the median, of those asked for."""
-    rivals = [rounds for way, rounds in ways.items() if is_rival(way)]
-    return max(rivals, key=lambda rounds: median(map(_rate, rounds.values())), default=None)
+def _fastest(rates: dict[Way, dict[int, float]], is_rival: Callable[[Way], bool]) -> dict[int, float]:
+    """Return the rates of the way that is fastest in the median, of those asked for."""
+    rivals = [by_round for way, by_round in rates.items() if is_rival(way)]
+    return max(rivals, key=lambda by_round: median(by_round.values()), default={})
 
 
-def _ratio(rounds: dict[int, Measurement], others: dict[int, Measurement] | None) -> Spread | None:
+def _ratio(rates: Mapping[int, float], others: Mapping[int, float]) -> Spread | None:
     """Return how many times as fast as the others, in the same round."""
-    ratios = [
-        _rate(run) / _rate(others[number])
-        for number, run in rounds.items()
-        if others and number in others and others[number].n_bytes
-    ]
+    ratios = [rate / others[number] for number, rate in rates.items() if others.get(number)]
     return Spread.of(ratios) if ratios else None

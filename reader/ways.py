@@ -1,4 +1,4 @@
-"""The ways in which records of a database can be read: stock LMDB's, ours, and plain reads as the ceiling. Pure."""
+"""The ways in which records of a database can be read: stock LMDB's, ours, and plain reads to compare with. Pure."""
 
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias, get_args

@@ -60,8 +60,8 @@ def bench(
 ) -> None:
     """Measure how fast a database is read where it lies: by lmdbio in each way, and by stock LMDB.
 
-    Every byte that is read is hashed. Plain reads of the file show what is possible here. Says what to use, and what it
-    is worth. Under mpiexec or srun all ranks read.
+    Every byte that is read is hashed. Plain reads of the file show what one simple way brings here: no ceiling. Says
+    what to use, and what it is worth. Under mpiexec or srun all ranks read.
     """
     from lmdbio.cli.bench_report import Report, print_plan, print_report, report_as_json
     from lmdbio.reader.measure import measure, open_subject

@@ -16,11 +16,12 @@ from lmdbio.reader.advice import Advice, Facts, advise
 from lmdbio.reader.comparison import Row, Spread, compare
 from lmdbio.reader.direct import pays_direct
 from lmdbio.reader.measure import Measurement
+from lmdbio.reader.options import ReadOptions
 from lmdbio.reader.runs import Run
 from lmdbio.reader.survey import Survey
 from lmdbio.reader.ways import Way
 
-_HEAD: Final = ("state", "nodes", "way", "order", "MB/s", "(least-most)", "records/s", "CPU µs", "x stock", "of plain")
+_HEAD: Final = ("state", "nodes", "way", "order", "MB/s", "(least-most)", "records/s", "CPU µs", "x stock", "x plain")
 _MOMENT_S: Final = 0.05
 _LEFT: Final = 4  # columns of words, set to the left
 
@@ -81,7 +82,12 @@ class Report:
                 row.is_steady for row in self.rows
             ),
         }
-        return [note for note, holds in notes.items() if holds]
+        size = ReadOptions().read_size
+        plain = (
+            f"plain reads take the file's bytes in order, {format_size(size)} at a time, "
+            f"{ReadOptions().depth_of(size)} in flight on each rank: one simple way, no ceiling"
+        )
+        return [*(note for note, holds in notes.items() if holds), plain]
 
     @property
     def _is_over_at_once(self) -> bool:
@@ -117,7 +123,7 @@ def print_report(report: Report) -> None:
     for sentence in report.advice.sentences:
         print_line(sentence)
     uses = [("shuffled", report.advice.shuffled), ("in order", report.advice.in_order)]
-    print_table([(f"use, {kind}:", line) for kind, line in uses if line is not None])
+    print_table([(f"use, {kind}:", line or "stock LMDB") for kind, line in uses])
 
 
 def report_as_json(report: Report) -> dict[str, Any]:

@@ -79,3 +79,11 @@ def test_states_and_numbers_of_nodes_are_not_mixed() -> None:
 def test_values_without_bytes_have_no_ratio() -> None:
     rows = compare([*measured(CURSOR, [0]), *measured(SEQUENTIAL, [0])])
     assert [row.to_stock for row in rows] == [None, None]
+
+
+def test_any_two_rows_are_compared_in_the_rounds_that_both_have() -> None:
+    cursor, block = compare([*measured(CURSOR, [100, 1000, 0, 500]), *measured(BLOCK, [200, 1000, 900])])
+    ratio = block.to(cursor)
+    assert ratio is not None
+    assert (ratio.median, ratio.least, ratio.most) == (1.5, 1, 2)
+    assert cursor.to(compare(measured(BLOCK, [0]))[0]) is None
