@@ -17,7 +17,7 @@ from lmdbio.layout.pool import BufferPool
 from lmdbio.reader.direct import open_records
 from lmdbio.reader.fetch import end_of_task, find_unreadable, read_all, read_cached, reads_of
 from lmdbio.reader.opening import check_state, mean_length, open_index
-from lmdbio.reader.options import ReadOptions
+from lmdbio.reader.options import ReadOptions, options_or_default
 from lmdbio.reader.plan import ReadPlan, plan_reads
 from lmdbio.reader.record import Record
 from lmdbio.reader.unit import check_extents
@@ -44,6 +44,8 @@ class Dataset:
 
     Raises
     ------
+    TypeError
+        If ``options`` are no :class:`ReadOptions`.
     MissingDatabaseError, MissingIndexError, StaleIndexError, FormatError
         If the database or its index is not there or not fit to read.
 
@@ -60,7 +62,7 @@ class Dataset:
     ) -> None:
         self._path = os.path.abspath(resolve(database).data)
         self._index_path = None if index is None else os.path.abspath(index)
-        self._options = options or ReadOptions()
+        self._options = options_or_default(options)
         self.index, self._has_sidecar = open_index(database, index)
         self._opened: _Opened | None = _Opened(self._path, self.index, self._options)
 
@@ -95,7 +97,7 @@ class Dataset:
         Raises
         ------
         KeyError
-            If no record has one of the keys; nothing is read then.
+            If no record has one of the keys, which the message names, and the database; nothing is read then.
         IndexError
             If a number is out of range; nothing is read then.
         ReadError
@@ -165,7 +167,7 @@ class Dataset:
         if isinstance(record, bytes):
             found = self.index.keys.find(record)
             if found is None:
-                raise KeyError(record)
+                raise KeyError(self._no_such_key(record))
             return found
         try:
             number = operator.index(record)
@@ -177,6 +179,11 @@ class Dataset:
         if not -n <= number < n:
             raise IndexError(f"record: expected a number of at least {-n} and below {n}, found {number}")
         return number % n
+
+    def _no_such_key(self, key: bytes) -> str:
+        keys = self.index.keys
+        example = f" such as {keys[0]!r}" if len(keys) else ""
+        return f"{self._path}: expected a record's key in bytes{example}, or its number as an int, found no key {key!r}"
 
     def _open(self) -> "_Opened":
         """Return what this very process has open."""

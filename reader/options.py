@@ -23,6 +23,30 @@ _RANGES: Final = {
 class ReadOptions:
     """How bytes are read; the defaults suit local disks and parallel file systems alike.
 
+    Parameters
+    ----------
+    depth
+        Reads in flight at most, 1 to 1024; each has a thread of its own. By default 8 where reads are large, and up to
+        32 where they are small, as in global order: :meth:`depth_of`.
+    gap
+        Bytes between two records that are read in vain rather than asking twice, at most, from 0.
+    read_size
+        Bytes of one read at most, at least a page of 4096; longer ranges are cut at multiples of it in the file.
+    coalesce
+        Bytes of whole steps that are planned and read together, about, so that small batches still make large reads.
+    direct
+        Whether positioned reads go past the page cache (``O_DIRECT``) into aligned buffers. ``"auto"``: if the file
+        system is one of a network, or FUSE, and the data file is larger than half the memory that this process may use
+        (what the machine has available, or a limit of its control group where that is less) when it is opened. There
+        direct reads are faster, since the kernel reads ahead in small pieces; but what fits in memory is read from
+        there in later epochs if it was read through the page cache. Ranks of a node share the memory, so it counts
+        once, not for each. Where direct reads are refused, all goes through the page cache, which the log says once;
+        and so does what is there already, where the kernel tells.
+    hints
+        What MPI-IO is told when it opens the file for collective reads, by MPI's own names, as
+        ``{"cb_buffer_size": "67108864"}``; ``cb_nodes``, ``romio_cb_read`` and ``striping_unit`` are others. MPI passes
+        over what it does not know.
+
     Raises
     ------
     ValueError
@@ -30,26 +54,11 @@ class ReadOptions:
     """
 
     depth: int | None = None
-    """Reads in flight at most, 1 to 1024; each has a thread of its own. By default 8 where reads are large, and up to
-    32 where they are small, as in global order: :meth:`depth_of`."""
     gap: int = 64 << 10
-    """Bytes between two records that are read in vain rather than asking twice, at most, from 0."""
     read_size: int = 2 << 20
-    """Bytes of one read at most, at least a page of 4096; longer ranges are cut at multiples of it in the file."""
     coalesce: int = 4 << 20
-    """Bytes of whole steps that are planned and read together, about, so that small batches still make large reads."""
     direct: Direct = "auto"
-    """Whether positioned reads go past the page cache (``O_DIRECT``) into aligned buffers. ``"auto"``: if the file
-    system is one of a network, or FUSE, and the data file is larger than half the memory that this process may use
-    (what the machine has available, or a limit of its control group where that is less) when it is opened. There
-    direct reads are faster, since the kernel reads ahead in small pieces; but what fits in memory is read from there in
-    later epochs if it was read through the page cache. Ranks of a node share the memory, so it counts once, not for
-    each. Where direct reads are refused, all goes through the page cache, which the log says once; and so does what is
-    there already, where the kernel tells."""
     hints: Mapping[str, str] = field(default_factory=dict, hash=False)
-    """What MPI-IO is told when it opens the file for collective reads, by MPI's own names, as
-    ``{"cb_buffer_size": "67108864"}``; ``cb_nodes``, ``romio_cb_read`` and ``striping_unit`` are others. MPI passes
-    over what it does not know."""
 
     def __post_init__(self) -> None:
         for name, (least, most) in _RANGES.items():
@@ -72,6 +81,15 @@ class ReadOptions:
         if self.depth is not None:
             return self.depth
         return min(max(_LEAST_DEPTH, _IN_FLIGHT // max(1, read_size)), _MOST_DEPTH)
+
+
+def options_or_default(options: ReadOptions | None) -> ReadOptions:
+    """Return the options that a caller gave, or the defaults for none; TypeError for anything else."""
+    if options is None:
+        return ReadOptions()
+    if not isinstance(options, ReadOptions):
+        raise TypeError(f"options: expected ReadOptions, found {type(options).__name__}")
+    return options
 
 
 def _is_short_text(value: object) -> bool:

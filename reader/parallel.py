@@ -19,7 +19,7 @@ from lmdbio.reader.epoch import EpochReader
 from lmdbio.reader.fetch import RecordFile
 from lmdbio.reader.mpi_file import MpiFile
 from lmdbio.reader.opening import check_states, mean_length, open_index
-from lmdbio.reader.options import ReadOptions
+from lmdbio.reader.options import ReadOptions, options_or_default
 from lmdbio.reader.prefetch import Prefetcher
 from lmdbio.reader.sequence import Order, Sequence, Steps
 from lmdbio.reader.settings import (
@@ -32,6 +32,7 @@ from lmdbio.reader.settings import (
     count_nodes,
     has_spare_core,
     ranks_of,
+    require_mpi,
 )
 from lmdbio.reader.together import TogetherPlanner, options_together
 from lmdbio.reader.unit import UnitPlanner
@@ -89,8 +90,11 @@ class ParallelReader:
 
     Raises
     ------
-    ValueError
-        If an argument is out of its range, or differs between ranks. Errors of opening are the same on every rank.
+    ValueError, TypeError
+        If an argument is out of its range or of another type, or differs between ranks. Errors of opening are the same
+        on every rank.
+    ImportError
+        If ``io`` is ``"collective"``, and MPI cannot be loaded.
     MissingDatabaseError, MissingIndexError, StaleIndexError, FormatError
         If the database or its index is not there or not fit to read.
 
@@ -138,14 +142,16 @@ class ParallelReader:
         with agreement(self._comm):
             self.rank, self.world_size = ranks_of(self._comm, rank, world_size, has_comm=comm is not None)
             settings = Settings(batch_size, order, seed, drop_last, io, verify, shuffle_window, streams, on_error)
+            self._options = options_or_default(options)
             if io == "collective" and self.world_size != self._comm.Get_size():
                 raise ValueError("io: expected a communicator for 'collective', found a rank without: pass comm=")
+            if io == "collective":
+                require_mpi()
             if prefetch_bytes is not None and operator.index(prefetch_bytes) < 1:
                 raise ValueError(f"prefetch_bytes: expected 1 or more, found {prefetch_bytes}")
         agree_on(self._comm, asdict(settings))
         self._settings = settings
         self._job = _Job(self._comm, rank=self.rank, world_size=self.world_size, on_error=on_error)
-        self._options = options or ReadOptions()
         if io == "collective":
             # what the units follow from
             limits = {"prefetch_bytes": prefetch_bytes, "coalesce": self._options.coalesce}

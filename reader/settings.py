@@ -104,3 +104,12 @@ def ranks_of(comm: Comm, rank: int | None, world_size: int | None, *, has_comm: 
     if not 0 <= operator.index(rank) < operator.index(world_size):
         raise ValueError(f"rank: expected 0 to {world_size - 1}, found {rank}")
     return rank, world_size
+
+
+def require_mpi() -> None:
+    """Raise ImportError, which says what to install, where ranks cannot read together for want of MPI."""
+    try:
+        from mpi4py import MPI  # noqa: F401
+    except (ImportError, RuntimeError) as exc:  # no mpi4py, or no MPI library for it
+        found = "no mpi4py" if isinstance(exc, ImportError) else "no MPI library that mpi4py can load"
+        raise ImportError(f"io: expected MPI for 'collective', found {found}: pip install 'lmdbio[mpich]'") from exc

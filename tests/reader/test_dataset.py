@@ -90,7 +90,14 @@ def test_records_read_together_are_read_with_few_reads(folder: Path, monkeypatch
 def test_a_missing_key_is_a_key_error_at_once(folder: Path, missing: bytes) -> None:
     with Dataset(folder) as data, pytest.raises(KeyError) as caught:
         data.fetch([0, missing])
-    assert caught.value.args == (missing,)
+    (told,) = caught.value.args
+    assert str(folder / "data.mdb") in told
+    assert f"such as {key(0)!r}, or its number as an int, found no key {missing!r}" in told
+
+
+def test_options_of_another_type_are_named(folder: Path) -> None:
+    with pytest.raises(TypeError, match="options: expected ReadOptions, found dict"):
+        Dataset(folder, options={"direct": True})
 
 
 @pytest.mark.parametrize("number", [N, -N - 1, 1 << 70])

@@ -1,8 +1,12 @@
 """Options out of their range are refused by name."""
 
+import inspect
+from dataclasses import fields
+
 import pytest
 
-from lmdbio.reader import ReadOptions
+from lmdbio.reader import ParallelReader, ReadOptions
+from lmdbio.reader.options import options_or_default
 
 
 def test_the_defaults_stand() -> None:
@@ -48,3 +52,23 @@ def test_hints_that_mpi_does_not_take_are_named(hints: dict[str, str]) -> None:
 def test_by_default_more_small_reads_are_in_flight(read_size: int, depth: int) -> None:
     assert ReadOptions().depth_of(read_size) == depth
     assert ReadOptions(depth=3).depth_of(read_size) == 3
+
+
+def test_help_has_a_text_for_each_option() -> None:
+    lines = inspect.getdoc(ReadOptions).splitlines()
+    for option in fields(ReadOptions):
+        assert lines[lines.index(option.name) + 1].startswith("    ")
+
+
+def test_no_options_are_the_defaults_and_anything_else_is_refused() -> None:
+    options = ReadOptions(depth=3)
+    assert options_or_default(options) is options
+    assert options_or_default(None) == ReadOptions()
+    for wrong in ({"direct": True}, {}, True, 0):
+        with pytest.raises(TypeError, match=f"options: expected ReadOptions, found {type(wrong).__name__}"):
+            options_or_default(wrong)
+
+
+def test_a_reader_names_options_of_another_type_before_it_opens_anything() -> None:
+    with pytest.raises(TypeError, match="options: expected ReadOptions, found dict"):
+        ParallelReader("none.lmdb", batch_size=1, options={"direct": True})

@@ -1,11 +1,13 @@
 """Settings out of their range are refused by name; ranks that differ are told."""
 
 import os
+import sys
 
 import pytest
 
 from lmdbio.comm import SingleProcess
-from lmdbio.reader.settings import Settings, agree_on, count_nodes, has_spare_core, ranks_of
+from lmdbio.reader import ParallelReader
+from lmdbio.reader.settings import Settings, agree_on, count_nodes, has_spare_core, ranks_of, require_mpi
 
 GOOD = {
     "batch_size": 1,
@@ -75,3 +77,26 @@ def test_ranks_come_from_the_communicator_or_the_caller() -> None:
     for rank, world_size, has_comm in [(0, 1, True), (0, None, False), (None, 2, False), (2, 2, False), (-1, 2, False)]:
         with pytest.raises(ValueError, match="rank"):
             ranks_of(one, rank, world_size, has_comm=has_comm)
+
+
+class NoLibrary:
+    """A finder in whose sight mpi4py is there, and MPI is not."""
+
+    def find_spec(self, name: str, *_: object) -> None:
+        if name == "mpi4py.MPI":
+            raise RuntimeError("cannot load MPI library\nlibmpi.so.12: cannot open shared object file")
+
+
+def test_where_mpi_is_missing_what_to_install_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    import mpi4py
+
+    monkeypatch.delattr(mpi4py, "MPI", raising=False)
+    monkeypatch.delitem(sys.modules, "mpi4py.MPI", raising=False)
+    with monkeypatch.context() as patch, pytest.raises(ImportError, match=r"no MPI library.*'lmdbio\[mpich\]'"):
+        patch.setattr(sys, "meta_path", [NoLibrary(), *sys.meta_path])
+        require_mpi()
+    monkeypatch.setitem(sys.modules, "mpi4py", None)
+    with pytest.raises(ImportError, match=r"io: .* no mpi4py: pip install 'lmdbio\[mpich\]'"):
+        require_mpi()
+    with pytest.raises(ImportError, match="pip install"):
+        ParallelReader("none.lmdb", batch_size=1, io="collective")
