@@ -7,8 +7,12 @@ grain like a sensor's, so that its JPEG comes near a size drawn from a lognormal
 come from separate parts of the region. Equal arguments give equal files, as far as one version of Pillow goes.
 """
 
+import errno
 import io
 import os
+import shutil
+import signal
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib.resources import as_file, files
@@ -82,6 +86,8 @@ def make_imagenet_like(
 ) -> int:
     """Write the directory, which must not exist, and return the bytes of all its images.
 
+    It has its name only once it is whole.
+
     Parameters
     ----------
     directory
@@ -107,17 +113,37 @@ def make_imagenet_like(
     if n_classes < 1:
         raise ValueError(f"n_classes: expected 1 or more, found {n_classes}")
     root = Path(directory)
-    root.mkdir(parents=True)
-    counts = {split: count for split, count in zip(SPLITS, (n_train, n_val), strict=True) if count}
+    if root.exists():
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(root))
+    root.parent.mkdir(parents=True, exist_ok=True)
+    partial = root.with_name(f"{root.name}.partial-{os.getpid()}")
+    shutil.rmtree(partial, ignore_errors=True)
+    try:
+        n_bytes = _make_all(partial, {"train": n_train, "val": n_val}, n_classes, seed, mean_size, workers)
+        partial.rename(root)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    return n_bytes
+
+
+def _make_all(
+    root: Path, counts: dict[str, int], n_classes: int, seed: int, mean_size: int, workers: int | None
+) -> int:
+    """Make all images, or stop after those that are being made."""
+    counts = {split: count for split, count in counts.items() if count}
     tasks = _plan(root, counts, n_classes, seed)
+    root.mkdir()
     for folder in {task.path.parent for task in tasks}:
         folder.mkdir(parents=True)
     grain = _grain()
-    with ThreadPoolExecutor(workers or len(os.sched_getaffinity(0))) as pool:
+    pool = ThreadPoolExecutor(workers or len(os.sched_getaffinity(0)))
+    try:
         regions = _regions(n_classes)
         wanted = [(split, number) for split in counts for number in range(n_classes)]
         parts = dict(zip(wanted, pool.map(lambda key: _part(regions[key[1]], key[0], grain), wanted), strict=True))
         return sum(pool.map(lambda task: _make(task, parts[task.part], mean_size, grain), tasks))
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def wnid(number: int) -> str:
@@ -241,6 +267,7 @@ def main(
     ] = "110KiB",  # type: ignore[assignment]
 ) -> None:
     """Make a directory of photographs arranged and sized like ImageNet."""
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # so that what was begun is removed
     if directory.exists():
         raise typer.BadParameter(f"{directory}: expected a directory yet to be made, found one: remove it first")
     n_bytes = make_imagenet_like(directory, n_classes=classes, n_train=train, n_val=val, seed=seed, mean_size=mean_size)

@@ -1,4 +1,8 @@
 import io
+import signal
+import subprocess
+import sys
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -81,3 +85,32 @@ def test_a_directory_that_exists_is_left_alone(made: Path) -> None:
 def test_a_split_without_images_is_left_out(tmp_path: Path) -> None:
     maker.make_imagenet_like(tmp_path / "made", n_classes=2, n_train=0, n_val=3, mean_size=8_000)
     assert [path.name for path in (tmp_path / "made").iterdir()] == ["val"]
+
+
+def test_told_to_end_it_finishes_what_is_begun_and_leaves_nothing(tmp_path: Path) -> None:
+    arguments = [str(tmp_path / "made"), "--classes", "2", "--train", "100000", "--val", "0"]
+    root = Path(maker.__file__).parents[1]
+    process = subprocess.Popen([sys.executable, "-m", "tools.make_imagenet_like", *arguments], cwd=root)
+    try:
+        deadline = time.monotonic() + 60
+        while not any(tmp_path.rglob("*.JPEG")) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert any(tmp_path.rglob("*.JPEG"))
+        process.terminate()
+        # 100,000 images take many minutes
+        assert process.wait(60) == 128 + signal.SIGTERM
+    finally:
+        process.kill()
+        process.wait()
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_is_not_whole_does_not_have_the_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> int:
+        assert not (tmp_path / "made").exists()
+        raise OSError("no room")
+
+    monkeypatch.setattr(maker, "_make", fail)
+    with pytest.raises(OSError, match="no room"):
+        maker.make_imagenet_like(tmp_path / "made", n_classes=2, n_train=3, n_val=0)
+    assert not list(tmp_path.iterdir())

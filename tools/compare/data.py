@@ -1,9 +1,9 @@
 """The data sets to store and read: photographs in class folders, and synthetic records made on demand; seeded."""
 
 import os
-import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
@@ -157,20 +157,32 @@ def prepare(data: DataSet, cache: Path) -> Source:
     return open_source(data, cache)
 
 
+def check_packages(data: DataSet, cache: Path) -> None:
+    """Refuse to make photographs without the packages that they come from, at once rather than in the midst of it.
+
+    Raises
+    ------
+    ValueError
+        If one is missing, and the photographs are not in the cache.
+    """
+    from tools.make_imagenet_like import PHOTOGRAPHS
+
+    if data.kind not in PHOTOS or _photos(data, cache).exists():
+        return
+    missing = [package for package in PHOTOGRAPHS if find_spec(package) is None]
+    if missing:
+        raise ValueError(
+            f"photographs: expected the packages {' and '.join(PHOTOGRAPHS)}, found no {' and no '.join(missing)}: "
+            "pip install -e '.[demo]'"
+        )
+
+
 def _photos(data: DataSet, cache: Path) -> Path:
     return cache / "data" / data.name
 
 
 def _make_photos(data: DataSet, cache: Path) -> None:
-    """Make the photographs under another name, so that a run that was killed leaves nothing that looks whole."""
     from tools.make_imagenet_like import make_imagenet_like
 
-    goal = _photos(data, cache)
-    partial = goal.with_name(f"{goal.name}.partial-{os.getpid()}")
-    shutil.rmtree(partial, ignore_errors=True)
     n_classes = min(_N_PHOTO_CLASSES, data.n_records)
-    try:
-        make_imagenet_like(partial, n_classes=n_classes, n_train=data.n_records, n_val=0, seed=data.seed)
-        partial.rename(goal)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
+    make_imagenet_like(_photos(data, cache), n_classes=n_classes, n_train=data.n_records, n_val=0, seed=data.seed)

@@ -47,18 +47,19 @@ def test_a_folder_gives_its_files_in_the_order_of_imagefolder(tmp_path: Path) ->
 def test_photographs_are_made_once_and_a_run_that_was_ended_leaves_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def make(folder: Path, **_: object) -> None:
+    def make(folder: Path, *_: object) -> int:
         (folder / "train" / "n1").mkdir(parents=True)
         (folder / "train" / "n1" / "a.JPEG").write_bytes(b"photo")
         if failures:
             raise failures.pop()
+        return 5
 
     failures = [KeyboardInterrupt()]
-    monkeypatch.setattr("tools.make_imagenet_like.make_imagenet_like", make)
+    monkeypatch.setattr("tools.make_imagenet_like._make_all", make)
     data = DataSet("photos", 1, 0)
     with pytest.raises(KeyboardInterrupt):
         prepare(data, tmp_path)
     assert not list((tmp_path / "data").iterdir())
     assert [record.value for record in prepare(data, tmp_path)] == [b"photo"]
-    monkeypatch.setattr("tools.make_imagenet_like.make_imagenet_like", None)
+    monkeypatch.setattr("tools.make_imagenet_like._make_all", None)
     assert len(prepare(data, tmp_path)) == 1
