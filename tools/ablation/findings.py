@@ -11,6 +11,26 @@ _EVEN: Final = 0.1
 """Ratios whose median is this close to 1 count as no difference."""
 
 
+_MAIN: Final = (
+    (
+        "`block` on the converted database against `global` on the sorted one",
+        Run("shuffle", "block"),
+        Run("sorted", "global"),
+    ),
+    (
+        "`sequential`: the converted database against the sorted one",
+        Run("shuffle", "sequential"),
+        Run("sorted", "sequential"),
+    ),
+    (
+        "stock's cursor with readahead: the converted database against one in random order",
+        Run("shuffle", "cursor, readahead"),
+        Run("random", "cursor, readahead"),
+    ),
+)
+"""What matters most, with the runs that are compared."""
+
+
 def _comparisons() -> list[tuple[str, Run, Run]]:
     """Return what is compared: what it is about, the run that has it, the run that does not."""
     shuffle, random = "shuffle", "random"
@@ -55,6 +75,19 @@ def bar_lines(results: Sequence[Result], bar: Bar, *, kind: str) -> list[str]:
 def findings(results: Sequence[Result]) -> list[str]:
     """Return in words what each comparison shows, those in which the layout buys nothing included."""
     return [line for comparison in _comparisons() if (line := _finding(results, *comparison))]
+
+
+def main_ratios(results: Sequence[Result]) -> dict[str, dict[int, Spread]]:
+    """Return the ratios that matter most, by what they are about and number of nodes."""
+    found = {
+        what: {
+            nodes: spread
+            for nodes in nodes_of(results)
+            if (spread := ratio(results, fast, slow, nodes=nodes)) is not None
+        }
+        for what, fast, slow in _MAIN
+    }
+    return {what: ratios for what, ratios in found.items() if ratios}
 
 
 def _finding(results: Sequence[Result], what: str, with_it: Run, without: Run) -> str | None:

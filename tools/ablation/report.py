@@ -1,14 +1,16 @@
 """The results of an ablation as markdown: three tables for each kind of records and place, and what they say. Pure."""
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
 from tools.ablation.databases import VARIANTS
-from tools.ablation.findings import bar_lines, count_nodes, findings, nodes_of, times
+from tools.ablation.findings import bar_lines, count_nodes, findings, main_ratios, nodes_of, times
 from tools.ablation.records import KINDS
 from tools.ablation.results import Result, Results, Spread, rates, ratio
 from tools.ablation.runs import BARS, SEQUENTIAL, SHUFFLED, STOCK, Run
 from tools.ablation.shuffle_quality import ShuffleQuality
+from tools.compare.figures import count_rounds
 
 _NOTES: Final = (
     "every rank stands for a node and reads cold; every byte is touched inside the timing, by each value's XXH3-64",
@@ -29,7 +31,7 @@ def document(results: Results) -> str:
         "",
         f"    {settings['command']}",
         "",
-        f"- {settings['rounds']} rounds, all runs in turn, forwards and backwards",
+        f"- {count_rounds(_rounds(results), wanted=settings['rounds'])}, all runs in turn, forwards and backwards",
         f"- global batches of {settings['batch_size']} records",
         f"- stock LMDB is stopped after {settings['stock_s']:g} s; its rate is that of what it has read by then",
         *(f"- {note}" for note in _NOTES),
@@ -41,6 +43,27 @@ def document(results: Results) -> str:
         for place, kind in dict.fromkeys((result.place, result.kind) for result in results.results)
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def _rounds(results: Results) -> list[int]:
+    """Return how many rounds there were of each run by each number of nodes."""
+    kinds = Counter((one.place, one.kind, one.nodes, one.run) for one in results.results)
+    return list(kinds.values())
+
+
+def summary(ablations: Sequence[Results]) -> str:
+    """Return a table of the ratios that matter most, of all ablations."""
+    nodes = sorted({number for results in ablations for number in nodes_of(results.results)})
+    lines = [
+        _line(["records", "place", "times as fast", *map(count_nodes, nodes)]),
+        _line(["---"] * 3 + ["---:"] * len(nodes)),
+    ]
+    for results in ablations:
+        for place, kind in dict.fromkeys((result.place, result.kind) for result in results.results):
+            found = results.of(place=place, kind=kind)
+            for what, ratios in main_ratios(found).items():
+                lines.append(_line([kind, place, what, *(times(ratios.get(number)) for number in nodes)]))
+    return "\n".join(lines)
 
 
 def _section(results: Results, *, place: str, kind: str) -> str:

@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from tools.ablation.runs import Run
 from tools.ablation.shuffle_quality import ShuffleQuality
+from tools.compare.results import read_json
 
 _FORMAT: Final = 1
 
@@ -72,16 +73,19 @@ class Results:
         Raises
         ------
         ValueError
-            If it is of another format.
+            If it is of another format, or damaged.
         """
-        found = json.loads(path.read_text())
+        found = read_json(path)
         if found.pop("format", None) != _FORMAT:
             raise ValueError(f"{path}: expected an ablation's results of format {_FORMAT}, found something else")
-        qualities = [
-            Quality(one["kind"], Run(**one["run"]), ShuffleQuality(**one["quality"])) for one in found["qualities"]
-        ]
-        results = [Result(**one | {"run": Run(**one["run"])}) for one in found["results"]]
-        return cls(found["settings"], found["machine"], qualities, results)
+        try:
+            qualities = [
+                Quality(one["kind"], Run(**one["run"]), ShuffleQuality(**one["quality"])) for one in found["qualities"]
+            ]
+            results = [Result(**one | {"run": Run(**one["run"])}) for one in found["results"]]
+            return cls(found["settings"], found["machine"], qualities, results)
+        except (KeyError, TypeError) as exc:
+            raise ValueError(f"{path}: expected the results of an ablation, found others: {exc}") from exc
 
     def of(self, *, place: str, kind: str) -> "list[Result]":
         """Return the results of one place and kind of records."""

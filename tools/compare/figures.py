@@ -112,6 +112,18 @@ def ratio(row: Row, other: Row | None) -> float | None:
     return median(other.seconds[number] / row.seconds[number] for number in common) if common else None
 
 
+def count_rounds(numbers: Iterable[int], *, wanted: int) -> str:
+    """Return in words how many rounds there were of each thing that was asked.
+
+    >>> count_rounds([5, 5], wanted=5), count_rounds([2, 4], wanted=5), count_rounds([1], wanted=1)
+    ('5 rounds', '2 to 4 rounds of the 5 asked for', '1 round')
+    """
+    held = sorted(numbers) or [0]
+    least, most = held[0], held[-1]
+    text = f"{least} round{'' if least == 1 else 's'}" if least == most else f"{least} to {most} rounds"
+    return text if least == wanted else f"{text} of the {wanted} asked for"
+
+
 def best_of(rows: Sequence[Row], start: str, *, equal: bool = False) -> Row | None:
     """Return the fastest row of the contestants whose names begin so.
 

@@ -95,16 +95,37 @@ class Results:
         Raises
         ------
         ValueError
-            If it is of another format.
+            If it is of another format, or damaged.
         """
-        fields = json.loads(path.read_text())
+        fields = read_json(path)
         if fields.get("format") != _FORMAT:
             raise ValueError(f"{path}: expected results of format {_FORMAT}, found {fields.get('format')}")
-        questions = [
-            Question(**{name: value for name, value in one.items() if name != "name"}) for one in fields["questions"]
-        ]
-        runs = [Run(**run) for run in fields["runs"]]
-        return cls(fields["settings"], fields["machine"], questions, fields["versions"], runs, fields["notes"])
+        try:
+            questions = [
+                Question(**{name: value for name, value in one.items() if name != "name"})
+                for one in fields["questions"]
+            ]
+            runs = [Run(**run) for run in fields["runs"]]
+            return cls(fields["settings"], fields["machine"], questions, fields["versions"], runs, fields["notes"])
+        except (KeyError, TypeError) as exc:
+            raise ValueError(f"{path}: expected the results of a comparison, found others: {exc}") from exc
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Return the JSON object in a file.
+
+    Raises
+    ------
+    ValueError
+        If there is none.
+    """
+    try:
+        fields = json.loads(path.read_text())
+    except ValueError as exc:
+        raise ValueError(f"{path}: expected JSON, found a damaged file: {exc}") from exc
+    if not isinstance(fields, dict):
+        raise ValueError(f"{path}: expected a JSON object, found {type(fields).__name__}")
+    return fields
 
 
 def describe_machine(folders: Iterable[Path]) -> dict[str, Any]:

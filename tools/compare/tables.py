@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
-from tools.compare.figures import CP, DD, OURS, Row, best_of, ratio, rows_of
+from tools.compare.figures import CP, DD, OURS, Row, best_of, count_rounds, ratio, rows_of
 from tools.compare.questions import Question
 from tools.compare.results import Results
 
@@ -49,7 +49,8 @@ def document(results: Results) -> str:
 def conditions(results: Results) -> str:
     """Return on what, with what and how it was measured."""
     machine, settings = results.machine, results.settings
-    spread = f"{settings['rounds']} rounds, all contestants in turn, forwards and backwards; medians, least and most"
+    rounds = count_rounds(map(len, _rounds(results).values()), wanted=settings["rounds"])
+    spread = f"{rounds}, all contestants in turn, forwards and backwards; medians, least and most"
     points = [
         f"Machine: {_machine(machine)}",
         *(f"{place}: {_file_system(facts)}" for place, facts in machine["file_systems"].items()),
@@ -66,6 +67,15 @@ def conditions(results: Results) -> str:
         *(f"- {one}" for one in points),
     ]
     return "\n".join(lines)
+
+
+def _rounds(results: Results) -> dict[str, set[int]]:
+    """Return the rounds of each question in which anything was measured."""
+    found: dict[str, set[int]] = {}
+    for run in results.runs:
+        if run.failure is None:
+            found.setdefault(run.question, set()).add(run.round)
+    return found
 
 
 def _machine(machine: dict[str, Any]) -> str:
@@ -94,7 +104,8 @@ def section(results: Results, question: Question) -> str:
     good = [row for row in rows if not row.failure]
     sizes = f"{good[0].n_records:,} records, {good[0].n_bytes / 1e6:,.0f} MB" if good else "no result"
     rounds = max((len(row.seconds) for row in good), default=0)
-    lines = [f"### {question.title}", "", f"{sizes}, {rounds} rounds (`{question.name}`).", ""]
+    counted = count_rounds([rounds], wanted=rounds)
+    lines = [f"### {question.title}", "", f"{sizes}, {counted} (`{question.name}`).", ""]
     return "\n".join(lines + table(rows, question))
 
 

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,18 @@ def test_the_conditions_name_machine_file_system_versions_and_what_was_left_out(
     text = document(results)
     for part in ("P, 2 cores, 8 GiB", "local: ext4, read-ahead 128 KiB", "lmdb 1.6.2, numpy 2.0", "- files: left out"):
         assert part in text
+
+
+def test_the_conditions_tell_how_many_rounds_there_were_where_time_was_up(results: Results) -> None:
+    assert "- 1 round, all contestants in turn" in document(results)
+    assert "100 MB, 1 round (`" in document(results)
+    other = Question("read", "photos", "local", "warm", "sequential", 1)
+    results.questions.append(other)
+    runs = [replace(run, question=other.name, round=number) for run in results.runs for number in range(3)]
+    results.runs += runs
+    results.settings = results.settings | {"rounds": 5}
+    assert "- 1 to 3 rounds of the 5 asked for, all contestants in turn" in document(results)
+    assert "100 MB, 3 rounds (`" in document(results)
 
 
 def test_results_come_back_from_json_as_they_were(results: Results, tmp_path: Path) -> None:
