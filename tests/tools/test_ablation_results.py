@@ -5,7 +5,7 @@ import pytest
 
 from tools.ablation.__main__ import chosen, parse_arguments
 from tools.ablation.findings import bar_lines, findings
-from tools.ablation.report import document
+from tools.ablation.report import document, summary
 from tools.ablation.results import Quality, Result, Results, Spread, check, rates, ratio
 from tools.ablation.runs import BARS, RUNS, Run
 from tools.ablation.shuffle_quality import ShuffleQuality
@@ -36,6 +36,9 @@ def test_results_come_back_from_json(tmp_path: Path) -> None:
     results = results_of(result(BLOCK, 1), result(PLAIN, 4))
     results.save(tmp_path / "ablation.json")
     assert Results.load(tmp_path / "ablation.json") == results
+    (tmp_path / "damaged.json").write_text('{"format": 1, "results": [{}]}')
+    with pytest.raises(ValueError, match=r"damaged\.json: expected the results of an ablation, found others"):
+        Results.load(tmp_path / "damaged.json")
     (tmp_path / "other.json").write_text("{}")
     with pytest.raises(ValueError, match="expected an ablation's results of format 1"):
         Results.load(tmp_path / "other.json")
@@ -89,7 +92,25 @@ def test_the_document_has_a_row_for_each_run_with_its_quality_and_ratio() -> Non
     assert "expected 5: met" in text
 
 
+def test_the_document_tells_how_many_rounds_there_were() -> None:
+    found = [result(BLOCK, 1, number=0), result(BLOCK, 1, number=1), result(PLAIN, 6)]
+    assert "- 1 to 2 rounds of the 2 asked for, all runs in turn" in document(results_of(*found))
+    assert "- 2 rounds, all runs in turn" in document(results_of(*found[:2]))
+
+
+def test_the_summary_has_a_line_for_each_main_ratio_that_was_measured() -> None:
+    local = [replace(one, place="local") for one in (result(BLOCK, 1, nodes=2), result(PLAIN, 3, nodes=2))]
+    header, _, *lines = summary([results_of(result(BLOCK, 1), result(PLAIN, 6)), results_of(*local)]).splitlines()
+    assert header.endswith("| 1 node | 2 nodes |")
+    assert [line.split("|")[1:3] + line.split("|")[4:6] for line in lines] == [
+        [" 3KB ", " testbed ", " 6.00 (6.00 to 6.00) ", "  "],
+        [" 3KB ", " local ", "  ", " 3.00 (3.00 to 3.00) "],
+    ]
+
+
 def test_runs_are_chosen_by_pattern() -> None:
     assert chosen(["*"]) == RUNS
     assert chosen(["sorted:global", "shuffle:bl*"]) == (PLAIN, BLOCK)
+    with pytest.raises(ValueError, match=r"--only: expected some of sorted:sequential .* found 'nosuch'"):
+        chosen(["sorted:global", "nosuch"])
     assert parse_arguments(["--nodes", "1", "4", "--place", "testbed"]).nodes == [1, 4]

@@ -3,12 +3,13 @@
 import argparse
 import datetime as dt
 import shlex
-import signal
+import shutil
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from fnmatch import fnmatch
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,20 +18,26 @@ from lmdbio.reader.options import Direct
 from lmdbio.reader.settings import DEFAULT_STREAMS
 from tools.ablation import report
 from tools.ablation.databases import VARIANTS, make_database, remove_database
+from tools.ablation.estimates import making_s, run_s
 from tools.ablation.records import KINDS
 from tools.ablation.results import Quality, Result, Results, check
 from tools.ablation.rounds import Conditions, run_rounds
 from tools.ablation.runs import RUNS, Run
 from tools.ablation.shuffle_quality import shuffle_quality
 from tools.compare import caches, places
+from tools.compare.command import Parser, carry_out, make_folders, refuse, seconds_or_none, whole, words
+from tools.compare.data import KINDS as DATA_KINDS
 from tools.compare.environments import cache_folder
 from tools.compare.results import describe_folder, describe_machine
 
+_NAME: Final = "ablation"
 _PLACES: Final = ("local", "testbed")
 _DIRECT: Final[dict[str, Direct]] = {"auto": "auto", "on": True, "off": False}
 _N_EPOCHS: Final = 3
 _SHUFFLE_WINDOW: Final = 4
 _WARM_UP_SHARE: Final = 0.5
+_LEAST_BATCHES: Final = 2
+"""Of an epoch, for its shuffle quality to say anything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,41 +56,118 @@ class Plan:
     def n_records(self, kind: str) -> int:
         """Return how many records of a kind there are: a multiple of the nodes, so that no record is read twice."""
         wanted: int = self.options.records or KINDS[kind].n_records
-        most = max(self.options.nodes)
+        most: int = max(self.options.nodes)
         return max(1, wanted // most) * most
+
+    @property
+    def n_runs(self) -> int:
+        """Runs in all rounds, by all numbers of nodes, at all places, of all sizes."""
+        options = self.options
+        n_rounds: int = options.rounds
+        return n_rounds * len(self.runs) * len(options.nodes) * len(options.place) * len(options.sizes)
+
+    @property
+    def expected_s(self) -> float:
+        """About how long everything takes."""
+        options = self.options
+        total = 0.0
+        for kind in options.sizes:
+            n_records = self.n_records(kind)
+            n_bytes = n_records * DATA_KINDS[KINDS[kind].data].mean_size
+            for place in options.place:
+                facts = {"place": place, "n_records": n_records, "n_bytes": n_bytes, "stock_s": options.stock_s}
+                round_s = sum(run_s(one, **facts) for one in self.runs)
+                total += options.rounds * len(options.nodes) * round_s
+                total += making_s(len(self.databases), n_bytes=n_bytes)
+        return total
 
 
 def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """Return the command line's options."""
-    parser = argparse.ArgumentParser(prog="python -m tools.ablation", description="Is the layout worth it?")
-    parser.add_argument("--place", nargs="+", choices=_PLACES, default=["local"])
-    parser.add_argument("--sizes", nargs="+", choices=list(KINDS), default=list(KINDS), help="of the records")
-    parser.add_argument("--nodes", nargs="+", type=int, default=[1, 2, 4], help="ranks, a node each")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--out", type=Path, default=Path("bench"), help="folder of the results (default %(default)s)")
-    parser.add_argument("--cache", type=Path, default=cache_folder(), help="where databases are kept")
-    parser.add_argument("--records", type=int, help="of each database")
-    parser.add_argument("--batch-size", type=int, default=256, help="records of a global batch")
-    parser.add_argument("--stock-s", type=float, default=8, help="seconds after which stock LMDB is stopped")
-    parser.add_argument("--only", nargs="+", default=["*"], metavar="DATABASE:ORDER", help="runs, with * and ?")
-    parser.add_argument("--depth", type=int, help="reads in flight of each rank")
-    parser.add_argument("--direct", choices=list(_DIRECT), default="auto", help="reads past the page cache")
-    parser.add_argument("--keep", action="store_true", help="leave the databases in the cache")
+    kinds = words(KINDS)
+    numbers = ", ".join(f"{kind.n_records:,} of {kind.name}" for kind in KINDS.values())
+    parser = Parser(
+        prog=f"python -m tools.{_NAME}",
+        description="Is the layout worth it?",
+        epilog="The cache may be deleted; what it holds is removed after use unless --keep says otherwise.",
+    )
+    add = parser.add_argument
+    add("--dry-run", action="store_true", help="print the plan and about how long it takes")
+    add("--place", nargs="+", choices=_PLACES, default=["local"], help="where databases lie (default local)")
+    add("--sizes", nargs="+", choices=list(KINDS), default=list(KINDS), help=f"of the records (default {kinds})")
+    add("--nodes", nargs="+", type=whole(1), default=[1, 2, 4], metavar="N", help="ranks, a node each (default 1 2 4)")
+    add("--rounds", type=whole(1), default=5, metavar="N", help="of all runs (default %(default)s)")
+    add("--out", type=Path, default=Path("bench"), metavar="FOLDER", help="of the results (default %(default)s)")
+    add(
+        "--cache",
+        type=Path,
+        default=cache_folder(),
+        metavar="FOLDER",
+        help="where databases are made, in $XDG_CACHE_HOME if that is set (default %(default)s)",
+    )
+    add("--records", type=whole(1), metavar="N", help=f"of each database (default {numbers})")
+    add("--batch-size", type=whole(2), default=256, metavar="N", help="records of a global batch (default %(default)s)")
+    add(
+        "--stock-s",
+        type=seconds_or_none,
+        default=8.0,
+        metavar="SECONDS",
+        help="after which stock LMDB is stopped; 0: never (default %(default)g)",
+    )
+    add("--only", nargs="+", default=["*"], metavar="DATABASE:ORDER", help="runs, with * and ? (default *)")
+    add("--depth", type=whole(1), metavar="N", help="reads in flight of each rank (default: the reader's)")
+    add("--direct", choices=list(_DIRECT), default="auto", help="reads past the page cache (default %(default)s)")
+    add("--keep", action="store_true", help="leave the databases in the cache")
     return parser.parse_args(arguments)
 
 
 def chosen(patterns: Sequence[str]) -> tuple[Run, ...]:
-    """Return the runs whose ``database:reading`` matches one of the patterns."""
-    return tuple(run for run in RUNS if any(fnmatch(f"{run.database}:{run.reading}", one) for one in patterns))
+    """Return the runs whose ``database:reading`` matches one of the patterns.
+
+    Raises
+    ------
+    ValueError
+        If a pattern matches none.
+    """
+    names = {run: f"{run.database}:{run.reading}" for run in RUNS}
+    for pattern in patterns:
+        if not any(fnmatch(name, pattern) for name in names.values()):
+            raise ValueError(f"--only: expected some of {shlex.join(names.values())}, found {pattern!r}")
+    return tuple(run for run, name in names.items() if any(fnmatch(name, pattern) for pattern in patterns))
+
+
+def make_plan(options: argparse.Namespace) -> Plan:
+    """Return what the options ask for.
+
+    Raises
+    ------
+    ValueError
+        If there is no such thing, or so few records that nothing could be said.
+    """
+    plan = Plan(options, chosen(options.only))
+    if options.batch_size < max(options.nodes):
+        raise ValueError(
+            f"--batch-size: expected a record for each of {max(options.nodes)} nodes, found {options.batch_size}"
+        )
+    least = _LEAST_BATCHES * options.batch_size
+    for kind in options.sizes:
+        if plan.n_records(kind) < least:
+            raise ValueError(f"--records: expected {least} or more, two batches, found {plan.n_records(kind)}")
+    return plan
 
 
 def main() -> None:
     """Measure, and write what was measured after every run."""
     options = parse_arguments()
-    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # so that what was begun is undone
-    plan = Plan(options, chosen(options.only))
-    for folder in (options.out, options.cache):
-        folder.mkdir(parents=True, exist_ok=True)
+    try:
+        plan = make_plan(options)
+        if options.dry_run:
+            _tell_plan(plan)
+            return
+        _check_mpi()
+        make_folders({"--out": options.out, "--cache": options.cache})
+    except ValueError as exc:
+        refuse(_NAME, exc)
     results = Results(_settings(options), describe_machine([]))
     caches.use_memory(int(caches.free_memory() * _WARM_UP_SHARE))
     for kind in options.sizes:
@@ -95,6 +179,28 @@ def main() -> None:
     check(results.results)
     (options.out / "ablation.md").write_text(report.document(results))
     print(options.out / "ablation.md")
+
+
+def _tell_plan(plan: Plan) -> None:
+    options = plan.options
+    for one in plan.runs:
+        print(f"{one.database}:{one.reading}")
+    sizes = ", ".join(f"{plan.n_records(kind):,} records of {kind}" for kind in options.sizes)
+    print(f"{len(plan.runs)} runs x {options.rounds} rounds x {words(options.nodes)} nodes x {sizes}, at", end=" ")
+    print(f"{words(options.place)}: {plan.n_runs} runs, about {plan.expected_s / 60:.0f} minutes, databases included")
+
+
+def _check_mpi() -> None:
+    """Refuse to begin without MPI.
+
+    Raises
+    ------
+    ValueError
+        If it is not there.
+    """
+    beside = Path(sys.executable).with_name("mpiexec")
+    if find_spec("mpi4py") is None or not (beside.exists() or shutil.which("mpiexec")):
+        raise ValueError("MPI: expected mpi4py and mpiexec, found one or both missing: pip install -e '.[demo]'")
 
 
 def _measure(plan: Plan, results: Results, *, place: str, kind: str) -> None:
@@ -171,4 +277,4 @@ def _say(text: str) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(carry_out(main, name=_NAME))

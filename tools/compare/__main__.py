@@ -3,94 +3,185 @@
 import argparse
 import datetime as dt
 import shlex
-import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
+from lmdbio.cli.sizes import format_size
 from tools.compare import caches, charts, data, tables
+from tools.compare.ceilings import FLAT
+from tools.compare.command import Parser, carry_out, make_folders, refuse, seconds, size, whole, words
 from tools.compare.contestants import all_names, load
 from tools.compare.driver import Driver, Settings, data_set_of
 from tools.compare.environments import PLOT, cache_folder, python_of
-from tools.compare.members import chosen_ways, join
-from tools.compare.performance import write_measured
+from tools.compare.estimates import run_s, trials_s
+from tools.compare.members import check_ways, chosen_ways, join
+from tools.compare.performance import check_document, measured_text, write_measured
 from tools.compare.questions import PLACES, SHORT, Question, all_questions, select
 from tools.compare.ranks import ROOT
 from tools.compare.results import Results, describe_machine
 from tools.compare.rounds import Clock
 
+_NAME: Final = "compare"
 _SHORT_CONTESTANTS: Final = ("lmdbio", "stock", "webdataset", "files")
 _WARM_UP_SHARE: Final = 0.6
-_OVERHEAD_S: Final = 1.0
-_GUESSED_RATE: Final = 600e6
-"""Bytes a second, for a plan that nobody has tried yet."""
+_CP: Final = "cp"
+_N_DD: Final = 3
+"""Ways of dd in a question about reading: the two fastest, and the fastest of equal depth."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is compared."""
+
+    settings: Settings
+    names: Sequence[str]
+    """Of the contestants."""
+    questions: list[Question]
+    rows: list[list[str]]
+    """For each question, the contestant of each row, ceilings included."""
+
+    @property
+    def n_runs(self) -> int:
+        """Runs in all rounds."""
+        return self.settings.n_rounds * sum(map(len, self.rows))
+
+    @property
+    def expected_s(self) -> float:
+        """About how long all rounds take."""
+        sets = [data_set_of(question.data, self.settings) for question in self.questions]
+        runs = (
+            run_s(question, contestant, n_records=data_set.n_records, n_bytes=data_set.n_bytes)
+            for question, contestants, data_set in zip(self.questions, self.rows, sets, strict=True)
+            for contestant in contestants
+        )
+        return self.settings.n_rounds * sum(runs) + trials_s(self.questions, [one.n_bytes for one in sets])
 
 
 def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """Return the command line's options."""
-    parser = argparse.ArgumentParser(prog="python -m tools.compare", description="Compare lmdbio with its peers.")
-    parser.add_argument("--list", action="store_true", help="print the questions and contestants")
-    parser.add_argument("--dry-run", action="store_true", help="print the plan and about how long it takes")
-    parser.add_argument("--questions", nargs="+", default=list(SHORT), metavar="NAME", help="names, with * and ?")
-    parser.add_argument("--contestants", nargs="+", default=list(_SHORT_CONTESTANTS), metavar="NAME", help="or: all")
-    parser.add_argument(
-        "--ways", nargs="+", default=["*"], metavar="NAME", help="only the ways that are named so, with * and ?"
+    cache = cache_folder()
+    parser = Parser(
+        prog=f"python -m tools.{_NAME}",
+        description="Compare lmdbio with its peers.",
+        epilog=f"{cache} (in $XDG_CACHE_HOME if that is set) holds photographs, digests of the data sets, and a "
+        "virtual environment for each peer, so that later runs need not make them again; it may be deleted.",
     )
-    parser.add_argument("--place", nargs="+", choices=PLACES, default=["local"])
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--records", type=int, help="of each data set at most")
-    parser.add_argument("--batch-size", type=int, default=64, help="records of a batch on each rank")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--time-limit", type=float, metavar="SECONDS", help="for all rounds")
-    parser.add_argument(
-        "--run-limit", type=float, metavar="SECONDS", default=300.0, help="for one run of one contestant"
+    add = parser.add_argument
+    add("--list", action="store_true", help="print the questions and contestants")
+    add("--dry-run", action="store_true", help="print the plan and about how long it takes")
+    add(
+        "--questions",
+        nargs="+",
+        default=list(SHORT),
+        metavar="NAME",
+        help=f"names, with * and ? (default {words(SHORT)})",
     )
-    parser.add_argument(
-        "--warm-up", type=float, metavar="BYTES", help="memory to use once before, 60 %% of what is free"
+    add(
+        "--contestants",
+        nargs="+",
+        default=list(_SHORT_CONTESTANTS),
+        metavar="NAME",
+        help=f"names, or: all (default {words(_SHORT_CONTESTANTS)})",
     )
-    parser.add_argument("--stores", type=Path, help="where stores are made; a temporary folder in the cache")
-    parser.add_argument("--out", type=Path, default=Path("bench"), help="folder of the results (default %(default)s)")
-    parser.add_argument("--document", type=Path, help="markdown file whose measured part is written anew")
+    add(
+        "--ways",
+        nargs="+",
+        default=["*"],
+        metavar="NAME",
+        help="only the ways that are named so, with * and ? (default *)",
+    )
+    add("--place", nargs="+", choices=PLACES, default=["local"], help="where stores lie (default local)")
+    add("--rounds", type=whole(1), default=5, metavar="N", help="of all contestants (default %(default)s)")
+    add("--records", type=whole(1), metavar="N", help="of each data set at most (default: all; see --list)")
+    add(
+        "--batch-size",
+        type=whole(1),
+        default=64,
+        metavar="N",
+        help="records of a batch on each rank (default %(default)s)",
+    )
+    add("--seed", type=whole(0), default=0, metavar="N", help="of data and shuffles (default %(default)s)")
+    add("--time-limit", type=seconds, metavar="SECONDS", help="for all rounds (default: none)")
+    add(
+        "--run-limit",
+        type=seconds,
+        metavar="SECONDS",
+        default=300.0,
+        help="for one run of one contestant (default %(default)g)",
+    )
+    add(
+        "--warm-up",
+        type=size,
+        metavar="SIZE",
+        help=f"memory to use once before, such as 4GiB, or 0 (default {_WARM_UP_SHARE:.0%}% of what is free)",
+    )
+    add("--stores", type=Path, metavar="FOLDER", help=f"where stores are made and removed (default {cache / 'stores'})")
+    add("--out", type=Path, default=Path("bench"), metavar="FOLDER", help="of the results (default %(default)s)")
+    add("--document", type=Path, metavar="FILE", help="markdown whose measured part is written anew (default: none is)")
     return parser.parse_args(arguments)
-
-
-def estimate_s(questions: Sequence[Question], n_rows: Sequence[int], sizes: Sequence[int], n_rounds: int) -> float:
-    """Return about how long the rounds take, each question having so many rows and bytes."""
-    runs = (
-        rows * (_OVERHEAD_S + question.n_epochs * size / _GUESSED_RATE)
-        for question, rows, size in zip(questions, n_rows, sizes, strict=True)
-    )
-    return n_rounds * sum(runs)
 
 
 def main() -> None:
     """List, plan, or compare."""
     options = parse_arguments()
-    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # so that what was begun is undone
     if options.list:
         _list()
         return
-    names = all_names() if options.contestants == ["all"] else options.contestants
-    settings = _settings(options)
     try:
-        questions = select(options.questions, places=options.place)
-        for name in names:
-            load(name)
-    except ValueError as exc:
-        raise SystemExit(f"compare: {exc}") from exc
-    rows = [_n_rows(names, question, options.ways) for question in questions]
-    sizes = [data_set_of(question.data, settings).n_bytes for question in questions]
-    expected_s = estimate_s(questions, rows, sizes, options.rounds)
-    if options.dry_run:
-        for question, n_rows in zip(questions, rows, strict=True):
-            print(f"{question.name}: {n_rows} rows x {options.rounds} rounds")
-        print(f"{sum(rows) * options.rounds} runs, about {expected_s / 60:.0f} minutes, data and stores not counted")
-        return
-    _compare(options, settings, names, questions, n_runs=sum(rows) * options.rounds)
+        plan = make_plan(options)
+        if options.document is not None:
+            check_document(options.document)
+        if options.dry_run:
+            _tell(plan)
+            return
+        _check_machine(plan, options)
+    except (ValueError, OSError) as exc:
+        refuse(_NAME, exc)
+    _compare(options, plan)
+
+
+def make_plan(options: argparse.Namespace) -> Plan:
+    """Return what the options ask for.
+
+    Raises
+    ------
+    ValueError
+        If there is no such thing.
+    """
+    names = all_names() if options.contestants == ["all"] else list(dict.fromkeys(options.contestants))
+    questions = select(options.questions, places=options.place)
+    contestants = [load(name) for name in names]
+    check_ways(contestants, options.ways)
+    rows = [_rows(names, question, options.ways) for question in questions]
+    if not any(set(row) - {FLAT, _CP} for row in rows):
+        orders = words(dict.fromkeys(question.order for question in questions))
+        raise ValueError(f"ways: expected some that are {orders}, as the questions are, found {words(options.ways)}")
+    return Plan(_settings(options), names, questions, rows)
+
+
+def _check_machine(plan: Plan, options: argparse.Namespace) -> None:
+    """Refuse what this machine cannot do, before hours of work."""
+    settings = plan.settings
+    for kind in dict.fromkeys(question.data for question in plan.questions):
+        data.check_packages(data_set_of(kind, settings), settings.cache)
+    free = caches.free_memory()
+    if options.warm_up is not None and options.warm_up > free:
+        raise ValueError(
+            f"--warm-up: expected {format_size(free)} or less, which is free, found {format_size(options.warm_up)}"
+        )
+    make_folders({"--stores": settings.stores, "XDG_CACHE_HOME": settings.cache, "--out": options.out})
+
+
+def _tell(plan: Plan) -> None:
+    for question, row in zip(plan.questions, plan.rows, strict=True):
+        print(f"{question.name}: {len(row)} rows x {plan.settings.n_rounds} rounds")
+    minutes = f"{plan.expected_s / 60:.0f} minutes"
+    print(f"{plan.n_runs} runs, about {minutes} if nothing limits them, making data and stores not counted")
 
 
 def _list() -> None:
@@ -104,11 +195,12 @@ def _list() -> None:
             print(f"contestant  {contestant.name}: {way.name} ({way.order}, shuffle: {way.shuffle})")
 
 
-def _n_rows(names: Sequence[str], question: Question, ways: Sequence[str]) -> int:
-    """Return how many entrants there are, ceilings included."""
+def _rows(names: Sequence[str], question: Question, ways: Sequence[str]) -> list[str]:
+    """Return the contestant of each row of a question, ceilings included."""
     if question.order is None:
-        return len(names) + 1
-    return sum(way.order == question.order for name in names for way in chosen_ways(load(name), ways)) + 3
+        return [*names, _CP]
+    found = [name for name in names for way in chosen_ways(load(name), ways) if way.order == question.order]
+    return found + [FLAT] * _N_DD if question.work == "read" else found
 
 
 def _settings(options: argparse.Namespace) -> Settings:
@@ -125,31 +217,39 @@ def _settings(options: argparse.Namespace) -> Settings:
     )
 
 
-def _compare(
-    options: argparse.Namespace, settings: Settings, names: Sequence[str], questions: list[Question], *, n_runs: int
-) -> None:
-    for folder in (settings.stores, settings.cache, options.out):
-        folder.mkdir(parents=True, exist_ok=True)
-    members, notes = join(names, options.ways, cache=settings.cache)
-    plot = python_of(PLOT, cache=settings.cache)
-    n_bytes = int(caches.free_memory() * _WARM_UP_SHARE) if options.warm_up is None else int(options.warm_up)
-    print(f"compare: using {n_bytes / 1e9:.1f} GB of memory once", file=sys.stderr, flush=True)
-    caches.use_memory(n_bytes)
-    results = Results(_described(options), describe_machine([]), questions, notes=notes)
-    clock = Clock(n_runs, options.time_limit)
+def _compare(options: argparse.Namespace, plan: Plan) -> None:
+    settings = plan.settings
+    members, notes = join(plan.names, options.ways, cache=settings.cache)
+    plot = _plotter(settings.cache, notes)
+    n_bytes = int(caches.free_memory() * _WARM_UP_SHARE) if options.warm_up is None else options.warm_up
+    if n_bytes:
+        print(f"compare: using {format_size(n_bytes)} of memory once", file=sys.stderr, flush=True)
+        caches.use_memory(n_bytes)
+    results = Results(_described(options), describe_machine([]), plan.questions, notes=notes)
+    clock = Clock(plan.n_runs, options.time_limit)
     with tempfile.TemporaryDirectory(prefix="run-", dir=settings.stores) as stores:
         driver = Driver(replace(settings, stores=Path(stores)), members, results, clock)
         try:
-            driver.ask(questions)
+            driver.ask(plan.questions)
         finally:
             results.save(settings.results)
     text = tables.document(results)
     (options.out / "results.md").write_text(text)
-    drawn = [plot, "-m", charts.__name__, str(settings.results.resolve()), str(options.out.resolve())]
-    subprocess.run(drawn, check=True, cwd=ROOT, stdout=sys.stderr)
+    if plot is not None:
+        drawn = [plot, "-m", charts.__name__, str(settings.results.resolve()), str(options.out.resolve())]
+        subprocess.run(drawn, check=True, cwd=ROOT, stdout=sys.stderr)
     if options.document is not None:
-        write_measured(options.document, text, pictures=sorted(options.out.glob("*.png")))
+        write_measured(options.document, measured_text([results]), pictures=sorted(options.out.glob("*.png")))
     print(text)
+
+
+def _plotter(cache: Path, notes: list[str]) -> str | None:
+    """Return the interpreter that draws charts; without one there are none, and a note says why."""
+    try:
+        return python_of(PLOT, cache=cache)
+    except RuntimeError as exc:
+        notes.append(f"charts: left out: {exc}")
+        return None
 
 
 def _described(options: argparse.Namespace) -> dict[str, Any]:
@@ -166,4 +266,4 @@ def _described(options: argparse.Namespace) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(carry_out(main, name=_NAME))

@@ -87,12 +87,18 @@ def select(patterns: Sequence[str], *, places: Sequence[Place]) -> list[Question
     Raises
     ------
     ValueError
-        If a pattern matches no question at all.
+        If a pattern matches no question at all, or none at these places.
     """
     questions = all_questions()
     for pattern in patterns:
-        if not any(fnmatch.fnmatch(question.name, pattern) for question in questions):
+        found = {question.place for question in questions if fnmatch.fnmatch(question.name, pattern)}
+        if not found:
             raise ValueError(f"questions: expected the name of one, or a pattern, found {pattern!r}: see --list")
+        if not found & set(places):
+            raise ValueError(
+                f"questions: expected some that are asked at {' or '.join(places)}, found {pattern!r}, "
+                f"which is asked at {' and '.join(sorted(found))}: see --place"
+            )
     return [
         question
         for question in questions

@@ -1,8 +1,8 @@
 import pytest
 
-from tools.compare.__main__ import estimate_s, parse_arguments
+from tools.compare.__main__ import parse_arguments
 from tools.compare.ceilings import choose, trial_ways
-from tools.compare.questions import SHORT, Question, all_questions, select
+from tools.compare.questions import SHORT, all_questions, select
 
 
 def test_every_question_has_a_name_of_its_own() -> None:
@@ -23,6 +23,12 @@ def test_a_pattern_that_matches_nothing_is_refused() -> None:
         select(["reed-*"], places=["local"])
 
 
+def test_a_pattern_of_questions_that_are_asked_elsewhere_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"asked at local, found 'read-tiny-testbed-\*', which is asked at testbed"):
+        select(["convert-*", "read-tiny-testbed-*"], places=["local"])
+    assert len(select(["convert-*", "read-tiny-testbed-*"], places=["local", "testbed"])) == 8
+
+
 def test_the_short_form_stores_and_reads_cold_and_warm_in_both_orders() -> None:
     chosen = select(SHORT, places=["local"])
     assert {(question.work, question.cache, question.order) for question in chosen} == {
@@ -34,13 +40,6 @@ def test_the_short_form_stores_and_reads_cold_and_warm_in_both_orders() -> None:
 def test_data_sets_come_one_after_the_other_so_that_each_is_stored_once() -> None:
     kinds = [question.data for question in all_questions()]
     assert len(list(dict.fromkeys(kinds))) == sum(a != b for a, b in zip(["", *kinds], kinds, strict=False))
-
-
-def test_an_estimate_grows_with_rounds_rows_and_bytes() -> None:
-    questions = [Question("read", "photos", "local", "warm", "sequential", 1)]
-    once = estimate_s(questions, [3], [10**9], 1)
-    assert estimate_s(questions, [6], [10**9], 5) == pytest.approx(10 * once)
-    assert estimate_s(questions, [3], [10**10], 1) > once
 
 
 def test_the_fastest_ways_of_dd_take_part() -> None:

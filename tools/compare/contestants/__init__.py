@@ -16,7 +16,10 @@ def load(name: str) -> Contestant:
     """
     module, _, attribute = name.partition(":")
     if attribute:
-        elsewhere: Contestant = getattr(import_module(module), attribute)
+        try:
+            elsewhere: Contestant = getattr(import_module(module), attribute)
+        except (ImportError, AttributeError) as exc:
+            raise ValueError(f"contestants: expected module:OBJECT, found {name!r}: {exc}") from exc
         return elsewhere
     if name not in all_names():
         raise ValueError(f"contestants: expected one of {', '.join(all_names())}, found {name!r}")
