@@ -18,6 +18,7 @@ from lmdbio.cli.info import info
 from lmdbio.cli.launch import find_launch
 from lmdbio.cli.options import Version
 from lmdbio.cli.text import print_error
+from lmdbio.cli.usage import UsageError, describe
 from lmdbio.cli.verify import verify
 from lmdbio.errors import LmdbioError
 
@@ -30,6 +31,7 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "bench": bench,
 }
 _RANK_0_ALONE = {"lmdbio info", "lmdbio get"}  # these answer one person; every rank would say the same
+_BAD_USAGE = 2
 _INTERRUPTED = 130  # 128 + SIGINT, as shells count
 _PIPE_CLOSED = 141  # 128 + SIGPIPE
 
@@ -48,8 +50,15 @@ P = ParamSpec("P")
 def run(program: str) -> NoReturn:
     """Run one of the three programs with the process's arguments, and end the process."""
     _prepare_streams()
-    application(program)(prog_name=program)
-    sys.exit(0)
+    has_commands = "-" not in program
+    args = sys.argv[1:] or (["--help"] if has_commands else [])
+    try:
+        status = application(program)(args, prog_name=program, standalone_mode=False)
+    except UsageError as exc:
+        command = f"{program} {args[0]}" if has_commands and args[0] in _COMMANDS else program
+        _tell(command, describe(exc, command))
+        sys.exit(_BAD_USAGE)
+    sys.exit(status or 0)
 
 
 def _prepare_streams() -> None:
@@ -78,7 +87,7 @@ def application(program: str) -> typer.Typer:
     for name in [only] if only else list(_COMMANDS):
         app.command(name)(_handled(_COMMANDS[name], program if only else f"{prefix} {name}"))
     if not only:
-        app.callback(no_args_is_help=True)(_group)
+        app.callback()(_group)
     return app
 
 
@@ -93,7 +102,7 @@ def _handled(command: Callable[P, None], program: str) -> Callable[P, None]:
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> None:
         if program in _RANK_0_ALONE and find_launch().rank > 0:
             return
-        if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
+        if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
             signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
             command(*args, **kwargs)

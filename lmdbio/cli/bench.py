@@ -10,6 +10,7 @@ import typer
 from lmdbio.cli.failure import CommandError
 from lmdbio.cli.launch import find_launch
 from lmdbio.cli.options import Database, IndexFile, Json, Quiet
+from lmdbio.cli.parsing import positive_number, seconds_from_1
 from lmdbio.cli.progress import Progress
 from lmdbio.cli.text import print_json
 
@@ -36,17 +37,22 @@ def bench(
     state: Annotated[
         str, typer.Option(metavar="STATE,…", help="Of the page cache: cold (emptied before each run), warm, or both.")
     ] = "cold,warm",
-    rounds: Annotated[int, typer.Option(min=1, help="How often each way is measured; the median counts.")] = 3,
+    rounds: Annotated[
+        int,
+        typer.Option(metavar="N", parser=positive_number, help="How often each way is measured; the median counts."),
+    ] = 3,
     time_limit: Annotated[
         float | None,
         typer.Option(
-            min=1,
             metavar="SECONDS",
+            parser=seconds_from_1,
             help="For all runs together, about: so much is read; a minute by default, more for very many runs.",
             show_default=False,
         ),
     ] = None,
-    batch_size: Annotated[int, typer.Option(min=1, help="Records of a step on each rank.")] = 64,
+    batch_size: Annotated[
+        int, typer.Option(metavar="N", parser=positive_number, help="Records of a step on each rank.")
+    ] = 64,
     index: IndexFile = None,
     plot: Annotated[
         Path | None,

@@ -1,6 +1,7 @@
 """``lmdbio convert`` and ``lmdbio-convert``: a data set in, a laid-out database and its index out."""
 
 import enum
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,8 +10,9 @@ import typer
 from lmdbio.cli.failure import CommandError
 from lmdbio.cli.launch import require_one_process
 from lmdbio.cli.options import Json, PartitionSize, Quiet, Version
+from lmdbio.cli.parsing import positive_number, whole_number, word_of
 from lmdbio.cli.progress import Progress
-from lmdbio.cli.sizes import format_rate, format_size, parse_size
+from lmdbio.cli.sizes import binary_namesake, format_rate, format_size, parse_size
 from lmdbio.cli.text import plural, print_json, print_line, print_table
 
 if TYPE_CHECKING:
@@ -76,12 +78,17 @@ def convert(
     ],
     order: Annotated[
         Order,
-        typer.Option(help="shuffle: seeded, of all records; stratified: each class spread evenly; source: as found."),
+        typer.Option(
+            metavar="WORD",
+            parser=word_of(Order),
+            help="shuffle: seeded, of all records; stratified: each class spread evenly; source: as found.",
+        ),
     ] = Order.SHUFFLE,
-    seed: Annotated[int, typer.Option(help="Seed of the order.")] = 0,
+    seed: Annotated[int, typer.Option(metavar="N", parser=whole_number, help="Seed of the order.")] = 0,
     partition_size: PartitionSize = None,
     partitions: Annotated[
-        int | None, typer.Option(metavar="K", min=1, help="Cut into K partitions of about equal bytes instead.")
+        int | None,
+        typer.Option(metavar="K", parser=positive_number, help="Cut into K partitions of about equal bytes instead."),
     ] = None,
     align: Annotated[
         int | None,
@@ -91,27 +98,44 @@ def convert(
             help="Begin partitions at multiples of this; 1MiB by default, a page where that would waste over 3 %.",
         ),
     ] = None,
-    value: Annotated[Value, typer.Option(help="Caffe's Datum with image and label, or the file's bytes alone.")] = (
-        Value.DATUM
-    ),
+    value: Annotated[
+        Value,
+        typer.Option(
+            metavar="WORD",
+            parser=word_of(Value),
+            help="datum: Caffe's, with image and label; raw: the file's bytes alone.",
+        ),
+    ] = Value.DATUM,
     key: Annotated[
         Key,
         typer.Option(
-            help="number: <record number>_<path>, so that key order is the file's order; path: the path alone."
+            metavar="WORD",
+            parser=word_of(Key),
+            help="number: <record number>_<path>, so that key order is the file's order; path: the path alone.",
         ),
     ] = Key.NUMBER,
     checksum: Annotated[
         bool, typer.Option("--checksum/--no-checksum", help="Store each record's checksum in the index.")
     ] = True,
-    workers: Annotated[int | None, typer.Option(min=1, help="Threads that read files; 16 by default.")] = None,
+    workers: Annotated[
+        int | None, typer.Option(metavar="N", parser=positive_number, help="Threads that read files; 16 by default.")
+    ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what stands at DST.")] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would be written and whether it fits; write nothing.")
     ] = False,
     limit: Annotated[
-        int | None, typer.Option(min=1, help="Take this many inputs of each database, evenly spread over all.")
+        int | None,
+        typer.Option(
+            metavar="N", parser=positive_number, help="Take this many inputs of each database, evenly spread over all."
+        ),
     ] = None,
-    on_error: Annotated[OnError, typer.Option(help="End at the first bad input, or leave it out.")] = OnError.RAISE,
+    on_error: Annotated[
+        OnError,
+        typer.Option(
+            metavar="WORD", parser=word_of(OnError), help="raise: end at the first bad input; skip: leave it out."
+        ),
+    ] = OnError.RAISE,
     quiet: Quiet = False,
     json: Json = False,
     version: Version = False,  # noqa: ARG001  # its callback has done the work
@@ -168,10 +192,26 @@ def _check_usage(*, align: int | None, partition_size: int | None, n_partitions:
     from lmdbio.convert.options import PAGE_SIZE
     from lmdbio.layout.region_plan import Goal
 
-    try:
-        Goal.make(page_size=PAGE_SIZE, align=align, partition_size=partition_size, n_partitions=n_partitions)
-    except ValueError as exc:
-        raise typer.BadParameter(str(exc)) from None
+    def fault(align: int | None, partition_size: int | None) -> str | None:
+        try:
+            Goal.make(page_size=PAGE_SIZE, align=align, partition_size=partition_size, n_partitions=None)
+        except ValueError as exc:
+            return str(exc)
+        return None
+
+    if partition_size is not None and n_partitions is not None:
+        raise typer.BadParameter("--partition-size, --partitions: expected one of the two, found both")
+    _check_size("--align", align, lambda size: fault(size, None))
+    _check_size("--partition-size", partition_size, lambda size: fault(align, size))
+
+
+def _check_size(option: str, size: int | None, fault: Callable[[int | None], str | None]) -> None:
+    """Refuse a size that has a fault, and ask after its namesake in binary units where that has none."""
+    found = fault(size)
+    if found is not None:
+        meant = binary_namesake(size or 0)
+        hint = f": did you mean {meant}?" if meant and fault(parse_size(meant)) is None else ""
+        raise typer.BadParameter(f"{option}: {found}{hint}")
 
 
 def _print(report: "Report") -> None:

@@ -7,6 +7,7 @@ import typer
 
 _UNITS = {"": 0, "B": 0, "K": 10, "KIB": 10, "M": 20, "MIB": 20, "G": 30, "GIB": 30, "T": 40, "TIB": 40}
 _LARGEST = 1 << 62  # offsets in a file are signed 64-bit numbers, and sums of two must be too
+_DECIMAL = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([KMGT])B\s*", re.ASCII | re.IGNORECASE)
 _PATTERN = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*", re.ASCII)
 
 
@@ -14,7 +15,7 @@ def parse_size(text: str | int) -> int:
     """Return the number of bytes that a size stands for.
 
     Units are binary: KiB, MiB, GiB and TiB, with K, M, G and T for short, in upper or lower case; a bare number is
-    bytes. ``MB`` and its like are refused, since people mean two things by them.
+    bytes. ``MB`` and its like are refused, since people mean two things by them: 10^6 and 2^20.
 
     Raises
     ------
@@ -27,11 +28,25 @@ def parse_size(text: str | int) -> int:
     match = _PATTERN.fullmatch(str(text))
     shift = _UNITS.get(match[2].upper()) if match else None
     if match is None or shift is None:
-        raise typer.BadParameter(f"expected bytes or a size such as 16MiB, 512K or 1GiB, found {str(text)!r}")
+        decimal = _DECIMAL.fullmatch(str(text))
+        hint = f": did you mean {decimal[1]}{decimal[2].upper()}iB?" if decimal else ""
+        raise typer.BadParameter(f"expected bytes or a size such as 16MiB, 512K or 1GiB, found {str(text)!r}{hint}")
     size = Fraction(match[1]) * (1 << shift)
     if size.denominator != 1 or not 1 <= size <= _LARGEST:
         raise typer.BadParameter(f"expected a whole number of bytes from 1 to 2^62, found {str(text)!r}")
     return size.numerator
+
+
+def binary_namesake(n_bytes: int) -> str | None:
+    """Return the size in binary units that a number of bytes in decimal ones may have been meant for, if it is such.
+
+    >>> binary_namesake(16_000_000), binary_namesake(16 << 20)
+    ('16MiB', None)
+    """
+    for unit, decimal in (("TiB", 10**12), ("GiB", 10**9), ("MiB", 10**6), ("KiB", 10**3)):
+        if n_bytes % decimal == 0:
+            return f"{n_bytes // decimal}{unit}"
+    return None
 
 
 def format_size(n_bytes: float) -> str:

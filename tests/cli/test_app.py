@@ -38,32 +38,49 @@ def test_every_program_tells_its_version(run: Run, program: str) -> None:
     assert run(program, "--version").ok().startswith("lmdbio 0.")
 
 
+NEW = ("lmdbio-convert", "folder", "x", "y")
+
+
 @pytest.mark.parametrize(
-    "args",
+    ("args", "line"),
     [
-        ("lmdbio", "nonsense"),
-        ("lmdbio", "info"),
-        ("lmdbio", "info", "x", "--nonsense"),
-        ("lmdbio-index",),
-        ("lmdbio-convert", "folder", "x"),
-        ("lmdbio-convert", "tarball", "x", "y"),
-        ("lmdbio-convert", "folder", "x", "y", "--align", "1MB"),
-        ("lmdbio-convert", "folder", "x", "y", "--align", "3000"),
-        ("lmdbio-convert", "folder", "x", "y", "--partition-size", "0"),
-        ("lmdbio-convert", "folder", "x", "y", "--partitions", "0"),
-        ("lmdbio-convert", "folder", "x", "y", "--partitions", "2", "--partition-size", "16MiB"),
-        ("lmdbio-convert", "folder", "x", "y", "--limit", "0"),
-        ("lmdbio-convert", "folder", "x", "y", "--order", "random"),
-        ("lmdbio-index", "x", "--partition-size", "0"),
+        (("lmdbio", "nonsense"), "lmdbio: error: no such command 'nonsense'; see lmdbio --help"),
+        (("lmdbio", "info"), "lmdbio info: error: DB: expected a value, found none; see lmdbio info --help"),
+        (("lmdbio", "info", "x", "--jsn"), "expected an option that there is, found --jsn: did you mean --json?"),
+        (("lmdbio", "info", "x", "--nonsense"), "found --nonsense; see lmdbio info --help"),
+        (("lmdbio", "info", "x", "--json=3"), "lmdbio info: error: --json: expected no value, found one"),
+        (("lmdbio-index",), "lmdbio-index: error: DB: expected a value, found none"),
+        (("lmdbio-convert", "folder", "x"), "lmdbio-convert: error: DST: expected a value, found none"),
+        (("lmdbio-convert", "tarball", "x", "y"), "KIND: expected imagenet or folder, found 'tarball'"),
+        ((*NEW, "z"), "lmdbio-convert: error: got unexpected extra argument"),
+        ((*NEW, "--seed"), "--seed: expected a value, found none; see lmdbio-convert --help"),
+        ((*NEW, "--seed", "a"), "--seed: expected a whole number, found 'a'"),
+        ((*NEW, "--align", "1MB"), "--align: expected bytes or a size such as 16MiB, 512K or 1GiB, found '1MB'"),
+        ((*NEW, "--align", "1MB"), ": did you mean 1MiB?"),
+        ((*NEW, "--align", "3000"), "--align: expected an alignment that is a multiple of the page size"),
+        ((*NEW, "--partition-size", "0"), "--partition-size: expected a whole number of bytes from 1"),
+        ((*NEW, "--partition-size", "16000000"), "multiple of 4096, found 16000000: did you mean 16MiB?"),
+        ((*NEW, "--partitions", "0"), "--partitions: expected a whole number from 1, found '0'"),
+        ((*NEW, "--partitions", "2", "--partition-size", "16MiB"), "expected one of the two, found both"),
+        ((*NEW, "--limit", "0"), "--limit: expected a whole number from 1, found '0'"),
+        ((*NEW, "--order", "random"), "--order: expected shuffle or stratified or source, found 'random'"),
+        (("lmdbio-index", "x", "--partition-size", "0"), "--partition-size: expected a whole number of bytes"),
     ],
-    ids=ids,
-)
-def test_bad_usage_is_status_2_and_tells_the_usage(run: Run, args: tuple[str, ...]) -> None:
+)  # fmt: skip
+def test_bad_usage_is_status_2_and_one_line(run: Run, args: tuple[str, ...], line: str) -> None:
     done = run(*args)
-    assert done.status == 2
-    assert done.out == ""
-    assert done.err.startswith("Usage: ")
-    assert "Traceback" not in done.err
+    assert (done.status, done.out) == (2, "")
+    assert line in done.err
+    assert ": error: " in done.err
+    assert done.err.count("\n") == 1
+
+
+def test_a_size_is_asked_after_only_where_it_would_do(run: Run) -> None:
+    assert "did you mean" not in run(*NEW, "--align", "3000").err
+
+
+def test_of_several_ranks_one_tells_of_bad_usage(run: Run) -> None:
+    assert run("lmdbio", "info", PMI_RANK="1", PMI_SIZE="2").err == ""
 
 
 def test_no_command_at_all_gives_the_help(run: Run) -> None:
@@ -92,6 +109,39 @@ def test_ctrl_c_is_status_130_and_one_line(run: Run, make_folder: MakeFolder, tm
     done = run("lmdbio-convert", "folder", make_folder(), tmp_path / "out", setup=setup)
     assert (done.status, done.err) == (130, "lmdbio-convert: error: interrupted\n")
     assert not list(tmp_path.glob("out*"))
+
+
+IMPORTS = """
+import os, signal, sys, lmdbio.cli
+
+class Interrupt:
+    def find_spec(self, name, *_):
+        if name == {module!r}:
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupt())
+sys.argv = {argv!r}
+lmdbio.cli.{main}()
+"""
+
+
+@pytest.mark.parametrize("module", ["lmdbio.cli.app", "typer", "lmdbio.errors"])
+@pytest.mark.parametrize(
+    ("program", "main"), [("lmdbio", "main"), ("lmdbio-convert", "main_convert"), ("lmdbio-index", "main_index")]
+)
+def test_ctrl_c_while_modules_are_imported_is_the_same(module: str, program: str, main: str) -> None:
+    script = IMPORTS.format(module=module, argv=[program, "--help"], main=main)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (130, "")
+    assert done.stderr == f"{program}: error: interrupted\n"
+
+
+def test_ctrl_c_that_the_shell_has_turned_off_stays_off() -> None:
+    script = IMPORTS.format(module="lmdbio.cli.app", argv=["lmdbio", "--version"], main="main")
+    command = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)" + script
+    done = subprocess.run([sys.executable, "-c", command], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("lmdbio 0.")
 
 
 def test_a_reader_that_goes_away_is_met_with_silence(database: Path) -> None:

@@ -93,7 +93,9 @@ def test_too_short_a_time_is_refused(run: Run, small: Path) -> None:
 def test_bad_usage_is_status_2(run: Run, small: Path, option: tuple[str, str]) -> None:
     done = run("lmdbio", "bench", small, *option)
     assert (done.status, done.out) == (2, "")
-    assert done.err.startswith("Usage: ")
+    assert done.err.startswith(f"lmdbio bench: error: {option[0]}: expected ")
+    assert f"found {option[1]!r}" in done.err
+    assert done.err.count("\n") == 1
 
 
 def test_bad_input_is_one_line(run: Run, small: Path, tmp_path: Path) -> None:

@@ -3,7 +3,7 @@ import typer
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmdbio.cli.sizes import format_rate, format_size, parse_size
+from lmdbio.cli.sizes import binary_namesake, format_rate, format_size, parse_size
 
 
 @pytest.mark.parametrize(
@@ -34,6 +34,19 @@ def test_a_size_is_bytes_or_a_number_with_a_binary_unit(text: str | int, size: i
 def test_what_is_no_size_is_refused_by_name(text: str) -> None:
     with pytest.raises(typer.BadParameter, match="found " + repr(text).replace(".", r"\.")):
         parse_size(text)
+
+
+@pytest.mark.parametrize(("text", "meant"), [("16MB", "16MiB"), ("1.5gb", "1.5GiB"), ("1 KB", "1KiB")])
+def test_a_decimal_unit_is_asked_after(text: str, meant: str) -> None:
+    with pytest.raises(typer.BadParameter, match=rf"did you mean {meant}\?"):
+        parse_size(text)
+
+
+@given(st.integers(1, 999), st.sampled_from([(3, "KiB"), (6, "MiB"), (9, "GiB"), (12, "TiB")]))
+def test_a_decimal_number_has_a_binary_namesake(number: int, power_and_unit: tuple[int, str]) -> None:
+    power, unit = power_and_unit
+    assert binary_namesake(number * 10**power) == f"{number}{unit}"
+    assert binary_namesake(number) is None
 
 
 @given(st.integers(1, 1 << 60))
