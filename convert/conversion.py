@@ -92,6 +92,11 @@ def convert(
         If the target exists, or cannot be written.
     ValueError
         If an option is out of range.
+
+    Notes
+    -----
+    A file that vanishes, or changes its size or kind, between the listing and its last byte is a bad input. One that is
+    rewritten at its old size is taken as it is read; a write in the midst of that is noticed in files over 16 MiB only.
     """
     started = time.monotonic()
     options = Options(kind, order, seed, value, key, checksum, limit, partition_size, n_partitions, align)

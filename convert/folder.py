@@ -7,6 +7,7 @@ them: the litter that desktop systems leave is passed over, a cycle of links is 
 
 import mmap
 import os
+import stat
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -26,6 +27,7 @@ from lmdbio.layout.printable import printable
 _SPLITS: Final = frozenset((b"train", b"training", b"val", b"valid", b"validation", b"test"))
 _NO_CLASS: Final = "images outside of class folders"
 _PIECE_SIZE: Final = 4 << 20
+_KINDS: Final = {stat.S_IFDIR: "a directory", stat.S_IFIFO: "a FIFO"}
 
 
 class FolderSource:
@@ -47,7 +49,7 @@ class FolderSource:
     Raises
     ------
     SourceError
-        If links form a cycle.
+        If links form a cycle, or the directory cannot be opened.
     """
 
     def __init__(
@@ -58,7 +60,10 @@ class FolderSource:
         self.split = split
         self.class_names = tuple(text(name) for name in class_names)
         top = list_root(root)
-        self._fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            self._fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError as exc:
+            raise SourceError(f"{self.name}: expected a directory of class folders, which {fault(exc)}") from exc
         present = [(label, name) for label, name in enumerate(class_names) if name in top.folders]
         listing = _Listing(ignored=_ignored_at_top(top))
         try:
@@ -83,6 +88,9 @@ class FolderSource:
             fd = self._open(number)
             try:
                 _fill(fd, memory, on_wait)
+            except OSError:
+                _expect_file(os.fstat(fd))
+                raise
             finally:
                 os.close(fd)
         except OSError as exc:
@@ -221,7 +229,9 @@ def _fill(fd: int, memory: memoryview, on_wait: Callable[[], None]) -> None:
 
 
 def _pieces(fd: int, size: int) -> Iterator[bytes]:
-    """Yield a file's bytes piece by piece."""
+    """Yield a file's bytes piece by piece; that takes time, so a file written to meanwhile is noticed by its time."""
+    before = os.fstat(fd)
+    _expect_file(before)
     done = 0
     while done < size:
         piece = os.read(fd, min(_PIECE_SIZE, size - done))
@@ -231,6 +241,14 @@ def _pieces(fd: int, size: int) -> Iterator[bytes]:
         yield piece
     if os.read(fd, 1):
         raise _changed(size, "more")
+    if os.fstat(fd).st_mtime_ns != before.st_mtime_ns:
+        raise InputFault("expected a file at rest, found one that was written to while it was read")
+
+
+def _expect_file(status: os.stat_result) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        found = _KINDS.get(stat.S_IFMT(status.st_mode), "another kind")
+        raise InputFault(f"changed since it was listed: expected a regular file, found {found}")
 
 
 def _changed(size: int, found: str) -> InputFault:

@@ -132,7 +132,11 @@ def _walk(root: bytes, name: bytes, found: _Found) -> Iterator[tuple[bytes, byte
 
     They come end to end: as objects of their own they would take three times the memory until their turn comes.
     """
-    top = os.stat(root)
+    try:
+        top = os.stat(root)
+    except OSError as exc:
+        found.bad.append(BadInput(printable(root), fault(exc)))
+        return
     waiting = [(name, frozenset(((top.st_dev, top.st_ino),)))]
     while waiting:
         folder, above = waiting.pop()

@@ -90,7 +90,7 @@ class Source(Protocol):
         Raises
         ------
         InputFault
-            As :meth:`read_into`; once pieces were given, too.
+            As :meth:`read_into`; once pieces were given, too, and if it was written to meanwhile.
         """
 
     def close(self) -> None:

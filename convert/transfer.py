@@ -22,7 +22,7 @@ from lmdbio.convert.source import BadInput, InputFault, Source
 from lmdbio.errors import SourceError
 from lmdbio.layout.datum import wrap
 from lmdbio.layout.pool import BufferPool
-from lmdbio.layout.writer import DatabaseWriter, Value, Window
+from lmdbio.layout.writer import BrokenValue, DatabaseWriter, Value, Window
 
 SKIP_HINT: Final = "--on-error skip leaves such files out"
 _REPORT_EVERY_S: Final = 0.1
@@ -197,8 +197,10 @@ class Transfer:
         """Yield the values of records, None for one that is left out; small ones are read ahead by others."""
         database = self._plan.database
         is_inline = database.inline[records]
-        for record in records[~is_inline].tolist():
+        large = records[~is_inline]
+        for record, size in zip(large.tolist(), self._sizes(large).tolist(), strict=True):
             yield self._streamed(record)
+            self._progress.add(1, size)
         inline = records[is_inline]
         waiting: deque[Future[list[Value | None]]] = deque()
         most = _AHEAD_SIZE // _BATCH_SIZE
@@ -232,7 +234,7 @@ class Transfer:
         self._faults[number] = str(exc)
 
     def _streamed(self, record: int) -> Value | None:
-        """Return a value that is too large to hold; a fault in its midst cannot be skipped any more."""
+        """Return a value that is too large to hold, None if not even its first bytes can be read."""
         self._check_going()
         number = int(self._plan.numbers[record])
         pieces = self._source.pieces(number)
@@ -241,20 +243,21 @@ class Transfer:
         except InputFault as exc:
             self._skip_or_raise(number, exc)
             return None
-        self._formats.look(record, self._source.inputs.paths[number], first[:HEAD_SIZE])
-        return self._parts(number, first, pieces)
+        return self._parts(record, first, pieces)
 
-    def _parts(self, number: int, first: bytes, more: Iterator[bytes]) -> Iterator[bytes]:
-        size, label = (int(facts[number]) for facts in (self._source.inputs.sizes, self._source.inputs.labels))
+    def _parts(self, record: int, first: bytes, more: Iterator[bytes]) -> Iterator[bytes]:
+        number, inputs = int(self._plan.numbers[record]), self._source.inputs
+        size, label = int(inputs.sizes[number]), int(inputs.labels[number])
         before, after = wrap(size, label) if self._wrapped else (b"", b"")
         yield before
         yield first
         try:
             yield from more
         except InputFault as exc:
-            raise SourceError(f"{self._source.shown(number)}: {exc}: let it rest, and convert again") from exc
+            self._skip_or_raise(number, exc)
+            raise BrokenValue from exc
         yield after
-        self._progress.add(1, size)
+        self._formats.look(record, inputs.paths[number], first[:HEAD_SIZE])
 
 
 def cut_batches(records: NDArray[np.int64], sizes: NDArray[np.int64]) -> list[NDArray[np.int64]]:

@@ -1,7 +1,7 @@
 """The bulk writer: a whole LMDB database written page by page after a plan, without LMDB."""
 
 import os
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from types import TracebackType
@@ -26,7 +26,7 @@ from lmdbio.layout.window import Window, cut_windows, large_extents
 from lmdbio.layout.window_writer import Fill, WindowWriter
 from lmdbio.layout.written import WrittenDatabase
 
-__all__ = ["DatabaseWriter", "Fill", "Value", "Window", "write_database"]
+__all__ = ["BrokenValue", "DatabaseWriter", "Fill", "Value", "Window", "write_database"]
 
 _BUFFER_SIZE: Final = 8 << 20
 _N_BUFFERS: Final = 4
@@ -34,6 +34,11 @@ _N_WRITING: Final = 2
 _SMALL_VALUE: Final = 1 << 14
 _SMALLEST_DIRECT: Final = 1 << 20
 """Bytes of a region below which one buffered call is faster than a direct one, unless direct ones are asked for."""
+_BLANK_SIZE: Final = 1 << 20
+
+
+class BrokenValue(Exception):  # noqa: N818  # no error of its own: whoever raises it has decided to go on
+    """Raised by the parts of a value that has no more of them, though some were given: its record is to be skipped."""
 
 
 class DatabaseWriter:
@@ -148,7 +153,8 @@ class DatabaseWriter:
         region
             As for :meth:`write_region`.
         values
-            The values of :meth:`rest_records`, in that order, as for :meth:`write_region`, with the same errors.
+            The values of :meth:`rest_records`, in that order, as for :meth:`write_region`, with the same errors. The
+            parts of a large one may end in :class:`BrokenValue`, which skips the record as None does.
 
         Raises
         ------
@@ -161,10 +167,8 @@ class DatabaseWriter:
             raise ValueError(
                 f"region {region}: expected all windows filled, found {len(windows - self._filled)} missing"
             )
-        for record in large_extents(plan, region):
-            size = int(overflow_pages(plan.lengths[record], plan.page_size)) * plan.page_size
-            with self._sink(int(plan.value_pages[record]), size) as sink:
-                self._region_writer.write_extents(region, np.array([record]), stream, sink)
+        for record in large_extents(plan, region).tolist():
+            self._write_large(region, record, stream)
         first, last = plan.region_leaves_bounds[region : region + 2].tolist()
         if first < last:
             with self._sink(int(plan.leaf_pages[first]), (last - first) * plan.page_size) as sink:
@@ -221,6 +225,22 @@ class DatabaseWriter:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def _write_large(self, region: int, record: int, stream: Iterator[Value | None]) -> None:
+        """Write one extent; if its value breaks off, blank it again."""
+        page = int(self.plan.value_pages[record])
+        size = int(overflow_pages(self.plan.lengths[record], self.plan.page_size)) * self.plan.page_size
+        try:
+            with self._sink(page, size) as sink:
+                self._region_writer.write_extents(region, np.array([record]), stream, sink)
+        except BrokenValue:
+            self._written[record] = False
+            self._blank(page * self.plan.page_size, size)
+
+    def _blank(self, offset: int, size: int) -> None:
+        zeros = memoryview(bytes(min(size, _BLANK_SIZE)))
+        for begin in range(0, size, _BLANK_SIZE):
+            self._file.write(offset + begin, [zeros[: size - begin]])
 
     @contextmanager
     def _sink(self, page: int, size: int, *, is_whole: bool = False) -> Generator[Sink]:

@@ -353,6 +353,22 @@ def test_progress_counts_up_to_everything_from_one_thread_at_a_time(tmp_path: Pa
     assert told[-1] == (report.records, report.input_bytes) == (planned[0].records, planned[0].input_bytes)
 
 
+@pytest.mark.parametrize("lost", [["c1/3.jpg"], ["c0/large.jpg"]])
+def test_progress_counts_what_is_left_out(lost: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(window, "LARGEST_EXTENT", 12_288)
+    root = make_tree(make_classes(tmp_path / "src"), {"c0/large.jpg": bytes(50_000)})
+    told: list[tuple[int, int]] = []
+    planned: list[Report] = []
+
+    def change(plans: Report) -> None:
+        planned.append(plans)
+        vanish(*(root / name for name in lost))(plans)
+
+    done: dict[str, Any] = {"progress": lambda *count: told.append(count), "planned": change, "on_error": "skip"}
+    assert len(run(root, tmp_path / "x.lmdb", **done).skipped) == 1
+    assert told[-1] == (planned[0].records, planned[0].input_bytes)
+
+
 @pytest.mark.parametrize(
     "wrong", [{"kind": "cifar"}, {"workers": 0}, {"on_error": "warn"}, {"partition_size": 5}, {"align": 1000}]
 )

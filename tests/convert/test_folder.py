@@ -8,6 +8,7 @@ import pytest
 
 from lmdbio.convert import folder
 from lmdbio.convert.folder import FolderSource, class_folders, list_root, refuse_splits
+from lmdbio.convert.scan import Directory
 from lmdbio.convert.source import InputFault
 from lmdbio.errors import SourceError
 from lmdbio.layout import file
@@ -73,12 +74,13 @@ def test_a_vanished_file_is_a_fault(tmp_path: Path) -> None:
     source.close()
 
 
-def test_a_pipe_in_a_files_place_does_not_hang(tmp_path: Path) -> None:
+@pytest.mark.parametrize("way", [read, read_in_pieces])
+def test_a_pipe_in_a_files_place_does_not_hang(way: Callable[[FolderSource, int], bytes], tmp_path: Path) -> None:
     source = open_folder(make_tree(tmp_path, ["c/a.jpg"]))
     (tmp_path / "c/a.jpg").unlink()
     os.mkfifo(tmp_path / "c/a.jpg")
-    with pytest.raises(InputFault):
-        read(source, 0)
+    with pytest.raises(InputFault, match="changed since it was listed: expected a regular file, found a FIFO"):
+        way(source, 0)
     source.close()
 
 
@@ -100,6 +102,19 @@ def test_things_beside_the_class_folders_are_counted(tmp_path: Path) -> None:
     }
     assert class_folders(os.fsencode(tmp_path)) == [b"c"]
     source.close()
+
+
+def test_a_root_that_vanishes_once_it_is_listed_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = make_tree(tmp_path / "src", {"c/a.jpg": JPEG})
+
+    def list_and_vanish(path: bytes) -> Directory:
+        found = list_root(path)
+        root.rename(tmp_path / "gone")
+        return found
+
+    monkeypatch.setattr(folder, "list_root", list_and_vanish)
+    with pytest.raises(SourceError, match="src: expected a directory of class folders, which cannot be read: no such"):
+        open_folder(root)
 
 
 def test_a_linked_root_is_followed(tmp_path: Path) -> None:

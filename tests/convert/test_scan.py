@@ -138,3 +138,10 @@ def test_deep_folders_are_walked(tmp_path: Path) -> None:
     path = "c/" + "/".join(["d" * 50] * 40) + "/x.jpg"
     make_tree(tmp_path, {path: JPEG})
     assert list(scan(tmp_path).paths) == [path.encode()]
+
+
+def test_a_root_that_vanishes_is_a_bad_input(tmp_path: Path) -> None:
+    found = scan_class(os.fsencode(tmp_path / "gone"), b"c", max_size=LARGE)
+    assert [(bad.path, bad.reason) for bad in found.bad] == [
+        (f"{tmp_path}/gone", "cannot be read: no such file or directory")
+    ]
