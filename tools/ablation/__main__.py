@@ -25,7 +25,7 @@ from tools.ablation.rounds import Conditions, run_rounds
 from tools.ablation.runs import RUNS, Run
 from tools.ablation.shuffle_quality import shuffle_quality
 from tools.compare import caches, places
-from tools.compare.command import Parser, carry_out, make_folders, refuse, seconds_or_none, whole, words
+from tools.compare.command import Parser, carry_out, make_folders, refuse, seconds_or_none, size, whole, words
 from tools.compare.data import KINDS as DATA_KINDS
 from tools.compare.environments import cache_folder
 from tools.compare.results import describe_folder, describe_machine
@@ -114,6 +114,12 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
         metavar="SECONDS",
         help="after which stock LMDB is stopped; 0: never (default %(default)g)",
     )
+    add(
+        "--warm-up",
+        type=size,
+        metavar="SIZE",
+        help=f"memory to use once before, such as 4GiB, or 0 (default {_WARM_UP_SHARE:.0%}% of what is free)",
+    )
     add("--only", nargs="+", default=["*"], metavar="DATABASE:ORDER", help="runs, with * and ? (default *)")
     add("--depth", type=whole(1), metavar="N", help="reads in flight of each rank (default: the reader's)")
     add("--direct", choices=list(_DIRECT), default="auto", help="reads past the page cache (default %(default)s)")
@@ -165,11 +171,12 @@ def main() -> None:
             _tell_plan(plan)
             return
         _check_mpi()
+        caches.check_memory(options.warm_up)
         make_folders({"--out": options.out, "--cache": options.cache})
     except ValueError as exc:
         refuse(_NAME, exc)
     results = Results(_settings(options), describe_machine([]))
-    caches.use_memory(int(caches.free_memory() * _WARM_UP_SHARE))
+    caches.use_memory(int(caches.free_memory() * _WARM_UP_SHARE) if options.warm_up is None else options.warm_up)
     for kind in options.sizes:
         for place in options.place:
             _measure(plan, results, place=place, kind=kind)

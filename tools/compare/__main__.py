@@ -169,11 +169,7 @@ def _check_machine(plan: Plan, options: argparse.Namespace) -> None:
     settings = plan.settings
     for kind in dict.fromkeys(question.data for question in plan.questions):
         data.check_packages(data_set_of(kind, settings), settings.cache)
-    free = caches.free_memory()
-    if options.warm_up is not None and options.warm_up > free:
-        raise ValueError(
-            f"--warm-up: expected {format_size(free)} or less, which is free, found {format_size(options.warm_up)}"
-        )
+    caches.check_memory(options.warm_up)
     make_folders({"--stores": settings.stores, "XDG_CACHE_HOME": settings.cache, "--out": options.out})
 
 
@@ -224,7 +220,7 @@ def _compare(options: argparse.Namespace, plan: Plan) -> None:
     n_bytes = int(caches.free_memory() * _WARM_UP_SHARE) if options.warm_up is None else options.warm_up
     if n_bytes:
         print(f"compare: using {format_size(n_bytes)} of memory once", file=sys.stderr, flush=True)
-        caches.use_memory(n_bytes)
+    caches.use_memory(n_bytes)
     results = Results(_described(options), describe_machine([]), plan.questions, notes=notes)
     clock = Clock(plan.n_runs, options.time_limit)
     with tempfile.TemporaryDirectory(prefix="run-", dir=settings.stores) as stores:

@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from lmdbio.cli.sizes import format_size
 from tools import page_cache
 from tools.compare.questions import Cache
 
@@ -103,8 +104,25 @@ def make_warm(folders: Sequence[Path]) -> None:
             page_cache.fill(path)
 
 
+def check_memory(n_bytes: int | None) -> None:
+    """Refuse to use more memory than there is.
+
+    Raises
+    ------
+    ValueError
+        If there is less.
+    """
+    free = free_memory()
+    if n_bytes is not None and n_bytes > free:
+        raise ValueError(
+            f"--warm-up: expected {format_size(free)} or less, which is free, found {format_size(n_bytes)}"
+        )
+
+
 def use_memory(n_bytes: int) -> None:
     """Fill this much memory once and give it back: a virtual machine's first use of a page costs its host time."""
+    if not n_bytes:
+        return
     # In a process of its own, so that all of it goes back to the system.
     subprocess.run([sys.executable, "-c", f"from tools.compare.caches import fill; fill({n_bytes})"], check=True)
 

@@ -116,13 +116,13 @@ class Reading:
         self, question: Question, conditions: Conditions, folders: Sequence[Path], prepare: Callable[[], None]
     ) -> list[dict[str, Any]]:
         """Read all epochs by all ranks; each must give every record."""
-        arguments = [*conditions.arguments(self.name, folders), "--way", self.way]
+        arguments = [*conditions.arguments(self.name, folders), "--way", self.way, *_ask_versions(self)]
         if question.work == "decode":
             arguments.append("--decode")
         n_nodes = question.processes if question.place == "testbed" else 1
         job = Job(self.python, arguments, question.processes, self.chosen.uses_mpi, n_nodes, conditions.timeout_s)
         with RankGroup(job) as group:
-            self.versions[self.contestant] = group.versions
+            self.versions.setdefault(self.contestant, group.versions)
             prepare()
             opened = max(answer["open_s"] for answer in group.ask("open", "ready"))
             if question.cache == "cold":  # what opening has brought in is not for the epoch, unless it is mapped
@@ -164,9 +164,10 @@ class Storing:
         self, question: Question, conditions: Conditions, folders: Sequence[Path], prepare: Callable[[], None]
     ) -> list[dict[str, Any]]:
         """Store the data set in the first of the folders."""
-        job = Job(self.python, conditions.arguments(self.name, folders), 1, False, 1, conditions.timeout_s)
+        arguments = [*conditions.arguments(self.name, folders), *_ask_versions(self)]
+        job = Job(self.python, arguments, 1, False, 1, conditions.timeout_s)
         with RankGroup(job) as group:
-            self.versions[self.contestant] = group.versions
+            self.versions.setdefault(self.contestant, group.versions)
             prepare()
             return [combine(group.ask("convert", "done"))]
 
@@ -207,6 +208,11 @@ class Cp:
         """Copy the source."""
         prepare()
         return [ceilings.run_cp(self.source, folders[0], timeout_s=conditions.timeout_s)]
+
+
+def _ask_versions(entrant: Reading | Storing) -> list[str]:
+    """Return the argument that makes rank 0 look up versions, unless they are known."""
+    return [] if entrant.contestant in entrant.versions else ["--versions"]
 
 
 def combine(ranks: Sequence[dict[str, Any]]) -> dict[str, Any]:

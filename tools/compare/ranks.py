@@ -68,7 +68,7 @@ class RankGroup:
         self._started: list[subprocess.Popen[bytes]] = []
         self._folder = tempfile.TemporaryDirectory(prefix="compare-")
         self.versions: dict[str, str] = {}
-        """What the contestant is made of, once the ranks have said it."""
+        """What the contestant is made of, once rank 0 has said it; nothing if it was not asked to."""
 
     @property
     def folder(self) -> Path:
@@ -87,7 +87,7 @@ class RankGroup:
                 raise
         by_rank = sorted(zip((hello["rank"] for hello in hellos), range(len(hellos)), strict=True))
         self._channels = [self._channels[place] for _, place in by_rank]
-        self.versions = hellos[0]["versions"]
+        self.versions = hellos[by_rank[0][1]]["versions"]
         return self
 
     def __exit__(

@@ -132,7 +132,8 @@ def serve(channel: Channel, contestant: Contestant, options: argparse.Namespace,
     way = next((way for way in contestant.ways if way.name == options.way), None)
     if way is None:
         rehearse(contestant, options)
-    channel.send("hello", rank=rank, pid=os.getpid(), versions=versions(contestant))
+    told = versions(contestant) if options.versions and rank == 0 else {}
+    channel.send("hello", rank=rank, pid=os.getpid(), versions=told)
     message = channel.receive()
     if message["say"] == "convert":
         channel.send("done", **store(contestant, options))
@@ -182,6 +183,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--way")
     parser.add_argument("--decode", action="store_true")
+    parser.add_argument("--versions", action="store_true", help="look up the versions of packages, which takes long")
     return parser.parse_args()
 
 

@@ -45,6 +45,7 @@ def refusal(
         ("compare", "--run-limit", "nan", "seconds, more than 0"),
         ("compare", "--warm-up", "1XB", "bytes or a size"),
         ("compare", "--warm-up", "900TiB", ".* or less, which is free"),
+        ("ablation", "--warm-up", "900TiB", ".* or less, which is free"),
         ("ablation", "--records", "0", "a whole number, 1 or more"),
         ("ablation", "--records", "100", "512 or more, two batches"),
         ("ablation", "--rounds", "x", "a whole number, 1 or more"),
@@ -65,6 +66,7 @@ def test_a_number_that_makes_no_sense_is_refused_in_one_line(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(compare.data, "check_packages", lambda data, cache: None)
+    monkeypatch.setattr(ablation, "_check_mpi", lambda: None)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     line = refusal(name, [option, value, "--out", str(tmp_path)], monkeypatch, capsys)
     assert re.search(f"{option}: expected {expected}.*, found '?{value[:3]}", line)

@@ -3,6 +3,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.tools.compare import fakes
@@ -10,7 +11,7 @@ from tools.compare.data import DataSet, Synthetic
 from tools.compare.digests import expect
 from tools.compare.entrants import Conditions, Reading, Storing
 from tools.compare.questions import Question
-from tools.compare.ranks import RankFailure
+from tools.compare.ranks import Job, RankFailure, RankGroup
 
 _ALONE, _TWO = (Question("read", "tiny", "local", "warm", "sequential", processes) for processes in (1, 2))
 
@@ -95,3 +96,17 @@ def test_a_contestant_whose_environment_is_broken_fails_with_what_it_printed(
     broken = Reading(fakes.HONEST, "no.such.module:NAME", fakes.HONEST.ways[0], sys.executable, {})
     with pytest.raises(RankFailure, match="No module named 'no'"):
         broken.run(_ALONE, conditions, [tmp_path], lambda: None)
+
+
+def test_versions_are_looked_up_once_by_one_rank(conditions: Conditions, tmp_path: Path) -> None:
+    fakes.HONEST.convert(Synthetic(conditions.data), tmp_path / "store")
+    reading = _reading("HONEST")
+    folders = [tmp_path / "store"] * 2
+    reading.run(_TWO, conditions, folders, lambda: None)
+    assert reading.versions["honest"]["numpy"] == np.__version__
+    reading.run(_TWO, conditions, folders, lambda: None)
+    assert reading.versions["honest"]["numpy"] == np.__version__
+    arguments = [*conditions.arguments(reading.name, folders), "--way", reading.way]
+    with RankGroup(Job(sys.executable, arguments, 2, False, 1, 60.0)) as group:
+        assert group.versions == {}
+        group.ask("open", "ready")
