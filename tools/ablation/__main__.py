@@ -32,6 +32,7 @@ from tools.compare.results import describe_folder, describe_machine
 
 _NAME: Final = "ablation"
 _PLACES: Final = ("local", "testbed")
+_TESTBED: Final = "ablation-testbed"
 _DIRECT: Final[dict[str, Direct]] = {"auto": "auto", "on": True, "off": False}
 _N_EPOCHS: Final = 3
 _SHUFFLE_WINDOW: Final = 4
@@ -173,6 +174,8 @@ def main() -> None:
         _check_mpi()
         caches.check_memory(options.warm_up)
         make_folders({"--out": options.out, "--cache": options.cache})
+        if "testbed" in options.place:
+            places.check_testbed(options.cache / _TESTBED)
     except ValueError as exc:
         refuse(_NAME, exc)
     results = Results(_settings(options), describe_machine([]))
@@ -233,7 +236,7 @@ def _measure(plan: Plan, results: Results, *, place: str, kind: str) -> None:
 def _roots(plan: Plan, place: str, kind: str, stack: ExitStack) -> places.Roots:
     if place == "local":
         return places.local(plan.options.cache / f"ablation-{kind}-{plan.n_records(kind)}")
-    return stack.enter_context(places.testbed(plan.options.cache / "ablation-testbed"))
+    return stack.enter_context(places.testbed(plan.options.cache / _TESTBED))
 
 
 def _note_quality(plan: Plan, results: Results, kind: str, database: str, made: Path) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from lmdbio.cli.sizes import format_size
-from tools.compare import caches, charts, data, tables
+from tools.compare import caches, charts, data, places, tables
 from tools.compare.ceilings import FLAT
 from tools.compare.command import Parser, carry_out, make_folders, refuse, seconds, size, whole, words
 from tools.compare.contestants import all_names, load
@@ -171,6 +171,8 @@ def _check_machine(plan: Plan, options: argparse.Namespace) -> None:
         data.check_packages(data_set_of(kind, settings), settings.cache)
     caches.check_memory(options.warm_up)
     make_folders({"--stores": settings.stores, "XDG_CACHE_HOME": settings.cache, "--out": options.out})
+    if any(question.place == "testbed" for question in plan.questions):
+        places.check_testbed(settings.stores / "testbed")
 
 
 def _tell(plan: Plan) -> None:

@@ -50,3 +50,20 @@ def testbed(folder: Path) -> Iterator[Roots]:
 
     with Testbed(bricks=_N_BRICKS, nodes=N_NODES, read_delay_us=READ_DELAY_US, folder=folder) as up:
         yield Roots([Path(mount) for mount in up.mounts])
+
+
+def check_testbed(folder: Path) -> None:
+    """Bring the distributed file system up and down once, which takes a second, before anything is made for it.
+
+    Raises
+    ------
+    ValueError
+        If this machine cannot have it.
+    """
+    from tools.testbed import TestbedError
+
+    try:
+        with testbed(folder):
+            pass
+    except TestbedError as exc:
+        raise ValueError(f"--place testbed: {exc}") from exc

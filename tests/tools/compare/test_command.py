@@ -114,6 +114,21 @@ def test_photographs_need_packages_that_are_asked_for_at_the_start(
     check_packages(DataSet("lognormal", 7, 0), tmp_path)
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [["compare", "--questions", "read-tiny-testbed-cold-*", "--place", "testbed"], ["ablation", "--place", "testbed"]],
+)
+def test_a_testbed_that_cannot_be_is_told_at_the_start(
+    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("tools.testbed.testbed.os.geteuid", lambda: 1000)
+    monkeypatch.setattr(ablation, "_check_mpi", lambda: None)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    name, *rest = arguments
+    line = refusal(name, [*rest, "--out", str(tmp_path / "out")], monkeypatch, capsys)
+    assert line == f"{name}: --place testbed: expected to be run by root, who may mount; found another user\n"
+
+
 @pytest.mark.parametrize("name", ["compare", "ablation"])
 def test_a_dry_run_tells_the_plan_and_makes_nothing(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
