@@ -124,6 +124,14 @@ class CollectiveLoader:
         """Let go of the unit's buffer, which goes back to the pool when nothing refers to it."""
         load.buffer = None
 
+    def finish_epoch(self) -> None:
+        """Collective, where units are left: end reading."""
+        self.close()
+
+    def next_epoch(self) -> bool:
+        """Return False: nothing is read before it is needed."""
+        return False
+
     def close(self) -> None:
         """Collective, where units are left: tell the other ranks that this one takes no more. At most once."""
         if not self._is_over and self._has_more():

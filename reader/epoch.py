@@ -13,6 +13,7 @@ from lmdbio.layout.ragged import copy_ranges
 from lmdbio.reader.batch import Batch
 from lmdbio.reader.fetch import RecordSource, find_unreadable
 from lmdbio.reader.loader import Loaded, Loader
+from lmdbio.reader.sequence import Steps
 from lmdbio.reader.settings import Verify
 from lmdbio.reader.unit import Unit
 
@@ -27,11 +28,13 @@ class EpochReader(Iterator[Batch]):
     source
         The data file.
     loader
-        The rank's units; closed with the epoch.
+        The rank's units; closed with the epoch, unless the next epoch's reader takes it over.
     pool
         Where buffers of gathered batches come from.
-    n_steps
-        Steps of the epoch.
+    epoch
+        Its number.
+    steps
+        Its steps, from where it begins.
     verify
         ``"checksum"`` compares every value with its stored checksum.
     on_error
@@ -50,7 +53,8 @@ class EpochReader(Iterator[Batch]):
         source: RecordSource,
         loader: Loader,
         pool: BufferPool,
-        n_steps: int,
+        epoch: int,
+        steps: Steps,
         verify: Verify,
         on_error: Callable[[BaseException], None],
     ) -> None:
@@ -58,13 +62,29 @@ class EpochReader(Iterator[Batch]):
         self._source = source
         self._loader = loader
         self._pool = pool
-        self._n_steps = n_steps
+        self._steps = steps
         self._verify = verify
         self._on_error = on_error
+        self.epoch = epoch
         self._step = 0
         self._next_need = 0  # the first step that needs a unit that is not taken
         self._loads: list[Loaded] = []  # units that this step or a later one needs
         self._end: str | None = None  # why there is nothing more to come
+        self._is_done = False
+        self._is_handed_on = False
+
+    @property
+    def position(self) -> int:
+        """Records of the epoch that all ranks have handed out by this step, and before, without padding."""
+        n_records = self._steps.n_records
+        return n_records if self._is_done else min(self._steps.first_position(self._step), n_records)
+
+    def hand_on(self) -> Loader | None:
+        """Return the loader for the next epoch's reader, if this epoch came to its end and another follows there."""
+        if not self._is_done or self._end is not None or self._is_handed_on or not self._loader.next_epoch():
+            return None
+        self._is_handed_on = True
+        return self._loader
 
     def __next__(self) -> Batch:
         try:
@@ -87,8 +107,10 @@ class EpochReader(Iterator[Batch]):
     def _next(self) -> Batch:
         if self._end is not None:
             raise self._closed()
-        if self._step == self._n_steps:
-            self._loader.close()
+        if self._step == self._steps.n_steps:
+            if not self._is_done:
+                self._is_done = True
+                self._loader.finish_epoch()
             raise StopIteration
         if self._step >= self._next_need:
             self._load_units()
@@ -106,20 +128,22 @@ class EpochReader(Iterator[Batch]):
         if self._end is None:
             self._end = "another was begun, or the reader was closed"
         self._loads.clear()
-        self._loader.close()
+        if not self._is_handed_on:
+            self._loader.close()
 
     def _closed(self) -> RuntimeError:
         return RuntimeError(f"epoch: expected the one being read, found it closed: {self._end}; begin one with iter()")
 
     def __del__(self) -> None:
         with contextlib.suppress(AttributeError):  # it was not made
-            self._loader.abandon()
+            if not self._is_handed_on:
+                self._loader.abandon()
 
     def _load_units(self) -> None:
         """Take all units that this step needs, and note which step needs the next."""
         while True:
             unit = self._loader.peek()
-            self._next_need = self._n_steps if unit is None else unit.first_step
+            self._next_need = self._steps.n_steps if unit is None else unit.first_step
             if unit is None or self._next_need > self._step:
                 return
             load = self._loader.take()

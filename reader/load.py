@@ -18,12 +18,15 @@ class Load:
     ----------
     unit
         What to read.
+    epoch
+        Which epoch needs it, counted by whoever has it.
     """
 
-    __slots__ = ("buffer", "error", "in_flight", "next_read", "reads", "unit", "view", "was_cached")
+    __slots__ = ("buffer", "epoch", "error", "in_flight", "next_read", "reads", "unit", "view", "was_cached")
 
-    def __init__(self, unit: Unit) -> None:
+    def __init__(self, unit: Unit, epoch: int = 0) -> None:
         self.unit = unit
+        self.epoch = epoch
         self.buffer: NDArray[np.uint8] | None = None  # uint8, shape (unit.plan.size,); None until its reading begins
         self.view: memoryview | None = None
         self.reads = reads_of(unit.plan)

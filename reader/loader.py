@@ -22,16 +22,24 @@ class Loaded(Protocol):
 
 
 class Loader(Protocol):
-    """The units of one epoch of one rank, in order of first need. One consumer."""
+    """The units of one epoch of one rank, or of several, in order of first need. One consumer."""
 
     def peek(self) -> Unit | None:
-        """Return the next unit to be taken, without reading it; None after the last. Raises what planning it raised."""
+        """Return the next unit to be taken, without reading it; None after the epoch's last. Raises what planning it
+        raised.
+        """
 
     def take(self) -> Loaded:
         """Return the next unit, read; its ``error`` is set where that failed."""
 
     def give_back(self, load: Loaded) -> None:
         """Count a unit as held no longer."""
+
+    def finish_epoch(self) -> None:
+        """Note that the consumer takes no more units of this epoch."""
+
+    def next_epoch(self) -> bool:
+        """Go on to the next epoch after the last unit of one; False where there is none: it takes another loader."""
 
     def close(self) -> None:
         """End reading; a second call does nothing."""

@@ -1,27 +1,28 @@
 """Reading a database by many ranks: every record once an epoch, equally many batches on every rank."""
 
+import logging
 import operator
 import os
-import traceback
+from collections.abc import Mapping
 from dataclasses import asdict
 from types import TracebackType
-from typing import Final, Self, TypeVar
+from typing import Any, Final, Self
 
-import numpy as np
-
-from lmdbio.comm import Comm, abort, agreement, comm_or_single
-from lmdbio.errors import LmdbioError
+from lmdbio.comm import Comm, agreement, comm_or_single
 from lmdbio.layout.path import PathLike, resolve
 from lmdbio.layout.pool import BufferPool
 from lmdbio.reader.collective import CollectiveLoader
 from lmdbio.reader.direct import open_records
 from lmdbio.reader.epoch import EpochReader
+from lmdbio.reader.epochs import Epochs
 from lmdbio.reader.fetch import RecordFile
+from lmdbio.reader.job import Job
 from lmdbio.reader.mpi_file import MpiFile
-from lmdbio.reader.opening import check_states, mean_length, open_index
+from lmdbio.reader.opening import check_states, open_index
 from lmdbio.reader.options import ReadOptions, options_or_default
 from lmdbio.reader.prefetch import Prefetcher
-from lmdbio.reader.sequence import Order, Sequence, Steps
+from lmdbio.reader.schedule import Schedule
+from lmdbio.reader.sequence import Order
 from lmdbio.reader.settings import (
     DEFAULT_STREAMS,
     Io,
@@ -34,18 +35,19 @@ from lmdbio.reader.settings import (
     ranks_of,
     require_mpi,
 )
+from lmdbio.reader.state import State
 from lmdbio.reader.together import TogetherPlanner, options_together
 from lmdbio.reader.unit import UnitPlanner
 
-_PREFETCH_BYTES: Final = 256 << 20
-_Planner = TypeVar("_Planner", bound=UnitPlanner)
+_log: Final = logging.getLogger("lmdbio.reader")
 
 
 class ParallelReader:
     """Collective. The batches of this rank, epoch by epoch.
 
     Iterating gives the batches of the epoch that :meth:`set_epoch` chose, 0 at first; iterating again without
-    ``set_epoch`` moves on to the next epoch. Every rank gets equally many batches. Without ``drop_last`` the last
+    ``set_epoch`` moves on to the next epoch, which is logged as a warning once. Near the end of an epoch, reading goes
+    on with the next. Every rank gets equally many batches. Without ``drop_last`` the last
     step is padded to a multiple of the world size with the epoch's first records, and may be shorter than the others.
 
     Parameters
@@ -138,7 +140,10 @@ class ParallelReader:
         self._file: RecordFile | None = None
         self._mpi_file: MpiFile | None = None
         self.epoch = 0
+        self._start = 0  # the position at which the epoch begins, or began
         self._is_begun = False
+        self._is_loaded = False  # whether epoch and position are as a state said
+        self._has_warned = False
         with agreement(self._comm):
             self.rank, self.world_size = ranks_of(self._comm, rank, world_size, has_comm=comm is not None)
             settings = Settings(batch_size, order, seed, drop_last, io, verify, shuffle_window, streams, on_error)
@@ -151,13 +156,12 @@ class ParallelReader:
                 raise ValueError(f"prefetch_bytes: expected 1 or more, found {prefetch_bytes}")
         agree_on(self._comm, asdict(settings))
         self._settings = settings
-        self._job = _Job(self._comm, rank=self.rank, world_size=self.world_size, on_error=on_error)
+        self._job = Job(self._comm, rank=self.rank, world_size=self.world_size, on_error=on_error)
         if io == "collective":
             # what the units follow from
             limits = {"prefetch_bytes": prefetch_bytes, "coalesce": self._options.coalesce}
             agree_on(self._comm, limits | {"hints": dict(self._options.hints)})
         n_nodes, n_local_ranks = count_nodes(self._comm)
-        self._streams = streams or max(DEFAULT_STREAMS, n_nodes)
         # Without a communicator nobody knows how many machines there are: many, or one, whichever is the worse.
         has_comm = self.world_size == self._comm.Get_size()
         self._has_spare_core = has_spare_core(n_local_ranks if has_comm else self.world_size)
@@ -175,26 +179,32 @@ class ParallelReader:
                     f"verify: expected an index with checksums, found none in {self.index.path}: "
                     f"build it again with `lmdbio-index --checksum {os.fspath(database)}`"
                 )
-            self._plan_epochs(prefetch_bytes)
+            self._prefetch_bytes = prefetch_bytes
+            self._schedule = self._make_schedule(streams or max(DEFAULT_STREAMS, n_nodes))
+        self._pool = BufferPool(keep=self._schedule.prefetch_bytes // 4)
         if io == "collective":
             self._mpi_file = MpiFile(self._file.path, self._comm, self._options.hints)
 
     def __len__(self) -> int:
-        """Return the number of batches of an epoch, the same on every rank."""
-        return self._steps.n_steps
+        """Return the number of batches of a whole epoch, the same on every rank."""
+        return self._schedule.n_steps
 
     def __iter__(self) -> EpochReader:
         if self._file is None:
             raise ValueError("reader: expected an open one, found it closed")
+        is_over = self._is_loaded and self._start == len(self.index)
         if self._is_begun:
-            self.epoch += 1
-        self._is_begun = True
-        self._end_epoch()
+            self._warn_of_epochs()
+        if self._is_begun or is_over:
+            self.epoch, self._start = self.epoch + 1, 0
+        self._is_begun, self._is_loaded = True, False
         self._epoch_reader = self._read_epoch(self._file)
         return self._epoch_reader
 
     def set_epoch(self, epoch: int) -> None:
         """Collective. Choose the epoch that the next iteration gives, from 0.
+
+        It begins with the epoch's first record; but with the epoch of a state that was just loaded where that stands.
 
         Raises
         ------
@@ -207,8 +217,48 @@ class ParallelReader:
         epochs = self._comm.allgather(epoch)
         if len(set(epochs)) > 1:
             raise ValueError(f"epoch: expected the same on every rank, found {sorted(set(epochs))}")
+        if self._is_begun or epoch != self.epoch:
+            self._start = 0
         self.epoch = epoch
-        self._is_begun = False
+        self._is_begun = self._is_loaded = False
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return where the reader stands: small, for JSON, and the same on every rank that has taken as many batches.
+
+        Good at any time: before the first batch, after any other, at the end of an epoch and after it. It counts what
+        was handed out, not what was read ahead. ``epoch`` and ``position`` (records of the epoch, of all ranks
+        together, without padding) say where; the rest is what the sequence follows from.
+        """
+        position = self._start
+        if self._is_begun and self._epoch_reader is not None:
+            position = self._epoch_reader.position
+        return self._schedule.state(self.epoch, position).to_fields()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Collective. Go on where a reader of the same database stood, by :meth:`state_dict`; nothing is read for that.
+
+        World size, batch size and way of reading may be others: the epoch's sequence goes on with the next record. The
+        next iteration gives what is left of the epoch; where nothing is left, the next epoch, or, after
+        :meth:`set_epoch` with the state's epoch, no batch.
+
+        Raises
+        ------
+        ValueError
+            If it is no state, or not the same on every rank; if it is of another database or of another layout of it;
+            or if ``order``, ``seed``, ``shuffle_window`` or (where they were given) ``streams`` are not the reader's.
+            The message names the first that differs. On every rank alike.
+        """
+        with agreement(self._comm):
+            loaded = State.from_fields(state)
+            any_streams = self._settings.streams is None
+            loaded.check(self._schedule.state(0, 0), n_records=len(self.index), any_streams=any_streams)
+            schedule = self._schedule
+            if loaded.streams != schedule.streams:
+                schedule = self._make_schedule(loaded.streams)
+        agree_on(self._comm, loaded.to_fields())
+        self._schedule = schedule
+        self.epoch, self._start = loaded.epoch, loaded.position
+        self._is_begun, self._is_loaded = False, True
 
     def close(self) -> None:
         """End reading: waits for reads in flight, ends the threads, closes the file. Batches handed out stay good.
@@ -216,7 +266,8 @@ class ParallelReader:
         Collective with ``io="collective"``.
         """
         try:
-            self._end_epoch()
+            if self._epoch_reader is not None:
+                self._epoch_reader.close()
             if self._mpi_file is not None:
                 self._mpi_file.close()
         finally:
@@ -235,153 +286,103 @@ class ParallelReader:
             self._job.fail(error)
         self.close()
 
-    def _plan_epochs(self, prefetch_bytes: int | None) -> None:
-        """Work out what is the same in every epoch."""
-        index, settings = self.index, self._settings
-        n = len(index)
-        self._partitions = index.partitions
-        self._layout_order = index.layout_order
-        self._record_size = mean_length(index)
-        self._steps = Steps(
-            n,
-            streams=self._sequence(0).streams,
+    def _make_schedule(self, streams: int) -> Schedule:
+        return Schedule(
+            self.index,
+            self._settings,
+            streams=streams,
+            rank=self.rank,
             world_size=self.world_size,
-            batch_size=settings.batch_size,
-            drop_last=settings.drop_last,
+            prefetch_bytes=self._prefetch_bytes,
         )
-        # The largest group of a stream, in records.
-        counts = np.diff(self._partitions)
-        self._group_span = settings.shuffle_window * int(counts.max(initial=0)) if settings.order == "block" else None
-        self._prefetch_bytes = self._bytes_to_hold(prefetch_bytes, n_partitions=len(counts))
-        self._pool = BufferPool(keep=self._prefetch_bytes // 4)
 
-    def _bytes_to_hold(self, prefetch_bytes: int | None, *, n_partitions: int) -> int:
-        """Return the limit asked for, or the default; ValueError if it is less than all streams' groups need."""
-        settings = self._settings
-        self._shuffled_size = 0  # about what this rank has of all streams' groups at a time
-        if settings.order != "block":
-            return prefetch_bytes or _PREFETCH_BYTES
-        n_together = min(self._streams * settings.shuffle_window, n_partitions)
-        need = n_together * len(self.index) * self._record_size // max(1, n_partitions) // self.world_size
-        self._shuffled_size = need
-        if prefetch_bytes is not None and prefetch_bytes < need:
-            raise ValueError(
-                f"prefetch_bytes: expected {need} or more, what a rank holds of the {n_together} partitions that block "
-                f"order shuffles at a time, found {prefetch_bytes}: raise it, or lower shuffle_window "
-                f"({settings.shuffle_window}) or streams ({self._streams})"
+    def _warn_of_epochs(self) -> None:
+        if not self._has_warned:
+            self._has_warned = True
+            _log.warning(
+                "epoch %d follows by itself: call set_epoch() before each epoch, so that a run that is resumed, or a "
+                "loop that begins anew, does not read the same order again",
+                self.epoch + 1,
             )
-        return prefetch_bytes or max(_PREFETCH_BYTES, 2 * need)
-
-    def _sequence(self, epoch: int) -> Sequence:
-        settings = self._settings
-        return Sequence(
-            len(self.index),
-            self._layout_order,
-            self._partitions,
-            order=settings.order,
-            seed=settings.seed,
-            epoch=epoch,
-            streams=self._streams,
-            shuffle_window=settings.shuffle_window,
-        )
 
     def _read_epoch(self, file: RecordFile) -> EpochReader:
+        """Return the reader of the epoch from where it begins; units that were read ahead for it are taken over."""
+        before = self._epoch_reader
+        follows = before is not None and before.epoch + 1 == self.epoch and not self._start
+        loader = before.hand_on() if before is not None and follows else None
+        if before is not None:
+            before.close()
+        if loader is None:
+            loader = self._prefetcher(file) if self._mpi_file is None else self._collective_loader(file, self._mpi_file)
         return EpochReader(
             index=self.index,
             source=file,
-            loader=self._prefetcher(file) if self._mpi_file is None else self._collective_loader(file, self._mpi_file),
+            loader=loader,
             pool=self._pool,
-            n_steps=self._steps.n_steps,
+            epoch=self.epoch,
+            steps=self._schedule.steps(self._start),
             verify=self._settings.verify,
             on_error=self._job.fail,
         )
 
     def _prefetcher(self, file: RecordFile) -> Prefetcher:
-        options = self._options
+        options, schedule = self._options, self._schedule
         # alone, a record brings what stands around it up to multiples of the alignment
         is_scattered = self._settings.order != "sequential"
-        record_size = self._record_size + (file.align - 1 if is_scattered else 0)
-        planner = self._planner(UnitPlanner, file, options, align=file.align, record_size=record_size)
-        if file.is_cold():
-            planner.expect_waits()
-        unit_size = max(options.coalesce, self._settings.batch_size * self._record_size)
+        record_size = schedule.record_size + (file.align - 1 if is_scattered else 0)
+        epochs = Epochs(
+            lambda epoch, start: schedule.planner(
+                UnitPlanner,
+                epoch=epoch,
+                start=start,
+                file_size=file.size,
+                path=file.path,
+                options=options,
+                align=file.align,
+                record_size=record_size,
+            ),
+            epoch=self.epoch,
+            start=self._start,
+            is_cold=file.is_cold,
+        )
+        unit_size = max(options.coalesce, self._settings.batch_size * schedule.record_size)
         return Prefetcher(
-            planner.units(),
+            epochs,
             source=file,
             pool=self._pool,
             depth_of=options.depth_of,
-            prefetch_bytes=self._prefetch_bytes,
+            prefetch_bytes=schedule.prefetch_bytes,
             window=max(options.depth_of(options.read_size) * options.read_size, 2 * unit_size),
             least_window=2 * unit_size if self._has_spare_core else 0,
-            on_wait=planner.expect_waits,
+            on_wait=epochs.expect_waits,
         )
 
     def _collective_loader(self, file: RecordFile, mpi_file: MpiFile) -> CollectiveLoader:
+        schedule = self._schedule
+        held, shuffled = schedule.prefetch_bytes, schedule.shuffled_size
         options = options_together(
             self._options,
             page_size=self.index.page_size,
-            record_size=self._record_size,
-            prefetch_bytes=self._prefetch_bytes,
+            record_size=schedule.record_size,
+            prefetch_bytes=held,
         )
-        planner = self._planner(TogetherPlanner, file, options, align=1, record_size=self._record_size)
+        planner = schedule.planner(
+            TogetherPlanner,
+            epoch=self.epoch,
+            start=self._start,
+            file_size=file.size,
+            path=file.path,
+            options=options,
+            align=1,
+            record_size=schedule.record_size,
+        )
         # One round while the one before is still held; larger ones than all streams' groups gain nothing.
-        round_size = min(self._shuffled_size, self._prefetch_bytes - self._shuffled_size) * self.world_size
+        round_size = min(shuffled, held - shuffled) * self.world_size
         return CollectiveLoader(
-            planner.units_together(round_size // max(1, self._record_size)),
+            planner.units_together(round_size // max(1, schedule.record_size)),
             file=mpi_file,
             source=file,
             index=self.index,
             pool=self._pool,
             shares_errors=not self._job.aborts,
         )
-
-    def _planner(
-        self, kind: type[_Planner], file: RecordFile, options: ReadOptions, *, align: int, record_size: int
-    ) -> _Planner:
-        return kind(
-            self.index,
-            self._sequence(self.epoch),
-            self._steps,
-            rank=self.rank,
-            world_size=self.world_size,
-            batch_size=self._settings.batch_size,
-            file_size=file.size,
-            path=file.path,
-            options=options,
-            align=align,
-            record_size=record_size,
-            group_span=self._group_span,
-        )
-
-    def _end_epoch(self) -> None:
-        if self._epoch_reader is not None:
-            self._epoch_reader.close()
-            self._epoch_reader = None
-
-
-class _Job:
-    """The processes that read together: what becomes of them when one fails."""
-
-    def __init__(self, comm: Comm, *, rank: int, world_size: int, on_error: OnError) -> None:
-        self._comm = comm
-        self._rank = rank
-        self.aborts = on_error == "abort" and world_size > 1
-        """Whether an error of one process ends all."""
-
-    def fail(self, error: BaseException) -> None:
-        """End all processes of the job with one message; return where there is but one, or the caller sees to it."""
-        if not self.aborts or _is_peaceful(error):
-            return
-        # Errors of ours say all in one line; of others' the user needs the place.
-        status, text = 1, str(error)
-        if isinstance(error, SystemExit):
-            if isinstance(error.code, int):
-                status, text = error.code & 0xFF or 1, f"ended by sys.exit({error.code})"
-        elif not isinstance(error, LmdbioError):
-            text = "".join(traceback.format_exception(error)).rstrip()
-        abort(self._comm, f"lmdbio: rank {self._rank}: {text}", status=status)
-
-
-def _is_peaceful(error: BaseException) -> bool:
-    """Return whether the exception is a way of ending in order."""
-    return isinstance(error, GeneratorExit) or (isinstance(error, SystemExit) and not error.code)

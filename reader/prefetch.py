@@ -3,7 +3,8 @@
 What is in the page cache is read by the consumer itself when it asks, into a buffer that is still in the processor's
 cache; where cores are to spare one thread helps, a little ahead. The first read that has to wait starts all threads.
 From then on they run ahead, by a window that doubles whenever the consumer has waited while threads stood idle for want
-of window, up to ``prefetch_bytes``. When many units in a row turn out to be in memory, it is as at first again.
+of window, up to ``prefetch_bytes``. When many units in a row turn out to be in memory, it is as at first again. At the
+end of an epoch they go on with the next, if one follows; no further.
 """
 
 from collections import deque
@@ -28,8 +29,8 @@ class Prefetcher:
 
     Parameters
     ----------
-    units
-        What to read, in order of first need; advanced by one thread at a time.
+    epochs
+        What to read, epoch after epoch, the units of each in order of first need; advanced by one thread at a time.
     source
         Where to read.
     pool
@@ -43,12 +44,12 @@ class Prefetcher:
     least_window
         Bytes to run ahead, with one thread, while all is in memory; 0: the consumer reads alone then.
     on_wait
-        Called when the window opens anew: bytes are not in memory.
+        Called when bytes turn out not to be in memory.
     """
 
     def __init__(
         self,
-        units: Iterator[Unit],
+        epochs: Iterator[Iterator[Unit]],
         *,
         source: RecordSource,
         pool: BufferPool,
@@ -58,7 +59,8 @@ class Prefetcher:
         least_window: int,
         on_wait: Callable[[], None],
     ) -> None:
-        self._units = units
+        self._epochs = epochs
+        self._units: Iterator[Unit] = iter(())  # of the epoch that is being planned
         self._source = source
         self._pool = pool
         self._depth_of = depth_of
@@ -69,6 +71,8 @@ class Prefetcher:
         self._crew = Crew()
         # All below is guarded by the lock.
         self._loads: deque[Load] = deque()  # planned and not taken; all but the last are begun
+        self._epoch = 0  # of the consumer, counted from the first that was given
+        self._planned_epoch = -1  # the one whose units are being planned
         self._planning = False
         self._planning_error: BaseException | None = None
         self._is_exhausted = False
@@ -83,7 +87,7 @@ class Prefetcher:
             return self._window.size
 
     def peek(self) -> Unit | None:
-        """Return the next unit to be taken, without reading it; None after the last.
+        """Return the next unit of the epoch to be taken, without reading it; None after the last.
 
         Raises
         ------
@@ -94,17 +98,29 @@ class Prefetcher:
         """
         with self._lock:
             self._check_open()
-            while not self._loads and not self._is_exhausted:
+            while not (self._loads or self._is_planned):
                 if self._planning:
                     self._progress.wait()
                 else:
                     self._plan()
                 self._check_open()
-            if self._loads:
+            if self._loads and self._loads[0].epoch == self._epoch:
                 return self._loads[0].unit
-            if self._planning_error is not None:
+            if self._planning_error is not None and self._planned_epoch == self._epoch:
                 raise self._planning_error
             return None
+
+    def finish_epoch(self) -> None:
+        """Do nothing: threads may be reading for the next epoch already."""
+
+    def next_epoch(self) -> bool:
+        """Go on to the next epoch after the last unit of one, and return whether there is one."""
+        with self._lock:
+            if self._is_closed or self._planned_epoch <= self._epoch:
+                return False
+            self._epoch += 1
+            self._work.notify()
+            return True
 
     def take(self) -> Load:
         """Return the next unit, read; its ``error`` is set where that failed.
@@ -208,22 +224,31 @@ class Prefetcher:
         return False
 
     def _may_plan(self) -> bool:
-        if self._planning or self._is_exhausted or not self._window.size:
+        if self._planning or self._is_exhausted or not self._window.size or self._planned_epoch > self._epoch + 1:
             return False
         return not self._loads or self._loads[-1].is_begun
+
+    @property
+    def _is_planned(self) -> bool:
+        """Whether no more units of the consumer's epoch will come."""
+        return self._is_exhausted or self._planned_epoch > self._epoch
 
     def _is_short(self) -> bool:
         """Return whether a unit is planned that the window alone keeps from being begun."""
         return self._window.size > 0 and bool(self._loads) and not self._loads[-1].is_begun
 
     def _plan(self) -> None:
-        """Plan the next unit, without the lock meanwhile."""
+        """Plan the next unit, or begin with the next epoch, without the lock meanwhile."""
         self._planning = True
         unit: Unit | None = None
+        units: Iterator[Unit] | None = None
         error: BaseException | None = None
+        is_over = False
         try:
             self._lock.release()
             unit = next(self._units, None)
+            is_over = unit is None
+            units = next(self._epochs, None) if is_over else None
         except BaseException as exc:
             error = exc  # the consumer raises it when it gets there
             if not isinstance(exc, Exception):
@@ -231,11 +256,16 @@ class Prefetcher:
         finally:
             self._lock.acquire()
             self._planning = False
-            if unit is None:
+            if units is not None or (is_over and error is not None):
+                self._planned_epoch += 1
+            if units is not None:
+                self._units = units
+                self._work.notify()
+            elif unit is None:
                 self._is_exhausted = True
                 self._planning_error = error
             elif not self._is_closed:
-                self._loads.append(Load(unit))
+                self._loads.append(Load(unit, self._planned_epoch))
                 self._work.notify()
             self._progress.notify_all()
 
@@ -255,10 +285,10 @@ class Prefetcher:
 
     def _run_ahead(self) -> None:
         """Open the window, and start the threads: called when a read is about to wait."""
+        self._on_wait()
         with self._lock:
             if self._window.is_open or self._is_closed:
                 return
-            self._on_wait()
             self._window.open()
             depth = max((self._depth_of(load.read_size) for load in self._loads if load.is_begun), default=1)
             self._crew.start(depth, self._run, self)

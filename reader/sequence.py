@@ -205,7 +205,7 @@ class Sequence:
 
 
 class Steps:
-    """The steps of an epoch: which positions each rank takes in each; every rank has equally many.
+    """The steps of an epoch, or of its rest: which positions each rank takes in each; every rank has equally many.
 
     A step is the next ``batch_size * world_size`` positions, stably sorted by stream, and rank r takes the r-th slice.
     Without ``drop_last`` the last step is padded to a multiple of the world size with the epoch's first positions,
@@ -223,6 +223,8 @@ class Steps:
         Positions of one rank in a step.
     drop_last
         Whether positions that do not fill a step are left out.
+    start
+        The position with which step 0 begins, from 0 to n_records: those before it were read already.
 
     Raises
     ------
@@ -230,17 +232,27 @@ class Steps:
         If an argument is out of its range.
     """
 
-    def __init__(self, n_records: int, *, streams: int, world_size: int, batch_size: int, drop_last: bool) -> None:
-        _check_at_least(0, n_records=n_records)
+    def __init__(
+        self, n_records: int, *, streams: int, world_size: int, batch_size: int, drop_last: bool, start: int = 0
+    ) -> None:
+        _check_at_least(0, n_records=n_records, start=start)
         _check_at_least(1, streams=streams, world_size=world_size, batch_size=batch_size)
-        self._n_records = n_records
+        if start > n_records:
+            raise ValueError(f"start: expected {n_records} or less, found {start}")
+        self.n_records = n_records
         self._streams = streams
         self._world_size = world_size
         self._global_batch = batch_size * world_size
-        self.n_steps = n_records // self._global_batch if drop_last else -(-n_records // self._global_batch)
+        left = n_records - start
+        self.n_steps = left // self._global_batch if drop_last else -(-left // self._global_batch)
+        self.start = start
 
     def __len__(self) -> int:
         return self.n_steps
+
+    def first_position(self, step: int) -> int:
+        """Return the position with which a step begins; of step n_steps, the end of the positions, or more."""
+        return self.start + step * self._global_batch
 
     def positions(self, step: int, rank: int) -> NDArray[np.int64]:
         """Return the positions of a rank in a step, int64, shape (n_positions,), sorted by stream.
@@ -252,11 +264,11 @@ class Steps:
         """
         if not (0 <= step < self.n_steps and 0 <= rank < self._world_size):
             raise IndexError(f"step {step}, rank {rank}: expected 0 to {self.n_steps - 1}, 0 to {self._world_size - 1}")
-        first = step * self._global_batch
-        positions = np.arange(first, min(first + self._global_batch, self._n_records))
+        first = self.first_position(step)
+        positions = np.arange(first, min(first + self._global_batch, self.n_records))
         padding = -len(positions) % self._world_size
         if padding:
-            positions = np.append(positions, np.arange(padding) % self._n_records)
+            positions = np.append(positions, np.arange(padding) % self.n_records)
         if self._streams > 1:
             positions = positions[np.argsort(positions % self._streams, kind="stable")]
         size = len(positions) // self._world_size

@@ -37,7 +37,13 @@ class Rounds:
 
 
 def plan_rounds(
-    firsts: NDArray[np.int64], lasts: NDArray[np.int64], *, streams: int, n_positions: int, round_records: int
+    firsts: NDArray[np.int64],
+    lasts: NDArray[np.int64],
+    *,
+    streams: int,
+    n_positions: int,
+    round_records: int,
+    start: int = 0,
 ) -> Rounds:
     """Return rounds of up to ``round_records`` records, or one group.
 
@@ -51,9 +57,13 @@ def plan_rounds(
         Positions of the epoch that are read; groups that begin behind them are in no round.
     round_records
         Records of one round at most, of all ranks together.
+    start
+        The first position that is read; of groups that began before, only what comes from there on.
     """
+    turns_before = np.maximum(0, -((firsts - start) // streams))
+    firsts = firsts + turns_before * streams
     order = np.argsort(firsts, kind="stable")
-    order = order[: np.searchsorted(firsts[order], n_positions)]
+    order = order[(firsts[order] < n_positions) & (firsts[order] <= lasts[order])]
     # ends: (n_groups read + 1,), records of all groups up to each, in order of first need
     ends = np.concatenate(([0], np.cumsum((lasts[order] - firsts[order]) // streams + 1)))
     cuts = [0]
@@ -95,12 +105,14 @@ class TogetherPlanner(UnitPlanner):
             yield from self._rounds(round_records)
 
     def _rounds(self, round_records: int) -> Iterator[Unit]:
-        n_records, n_steps = len(self._sequence), self._steps.n_steps
+        start, n_records, n_steps = self._steps.start, len(self._sequence), self._steps.n_steps
+        end = self._steps.first_position(n_steps)
         rounds = plan_rounds(
             *self._sequence.group_positions(),
             streams=self._sequence.streams,
-            n_positions=min(n_records, n_steps * self._global_batch),
+            n_positions=min(n_records, end),
             round_records=round_records,
+            start=start,
         )
         held: defaultdict[int, list[_Part]] = defaultdict(list)
         number = 0
@@ -108,16 +120,16 @@ class TogetherPlanner(UnitPlanner):
             assert scan.groups is not None
             steps = scan.first_step + np.repeat(np.arange(len(scan.bounds) - 1), np.diff(scan.bounds))
             # What pads the last step was read long ago: it is read again, as one more round.
-            is_padding = scan.positions < steps * self._global_batch
+            is_padding = scan.positions < start + steps * self._global_batch
             of_rounds = np.where(is_padding, len(rounds), rounds.round_of[scan.groups])
             for round_, taken in _runs_of(of_rounds):
                 held[round_].append(_Part(steps[taken], scan.slots[taken], scan.records[taken]))
             while number < len(rounds) and rounds.lasts[number] < scan.end_position:
-                first_step = int(rounds.firsts[number]) // self._global_batch
+                first_step = (int(rounds.firsts[number]) - start) // self._global_batch
                 yield self._round_unit(first_step, held.pop(number, []))
                 number += 1
-        is_padded = n_records < n_steps * self._global_batch and n_records % (self._global_batch // self._batch_size)
-        if is_padded and n_steps > 1:
+        is_padded = n_records < end and (n_records - start) % (self._global_batch // self._batch_size)
+        if is_padded and (n_steps > 1 or start):
             yield self._round_unit(n_steps - 1, held.pop(len(rounds), []))
 
     def _round_unit(self, first_step: int, parts: "list[_Part]") -> Unit:

@@ -175,22 +175,22 @@ class UnitPlanner:
 
     def _scans(self, first_step: int) -> Iterator["_Scan"]:
         """Yield the rank's elements from a step on, many whole steps at a time."""
-        n_steps, rank, global_batch = self._steps.n_steps, self._rank, self._global_batch
+        steps, n_steps, rank, global_batch = self._steps, self._steps.n_steps, self._rank, self._global_batch
         per_scan = max(1, _SCAN_SIZE // self._batch_size)
         # pattern: (period, batch_size), the positions of a full step less its first; which stream a step begins with
         # recurs with the period, and with it the order. Only the last step may not be full.
         period = self._sequence.streams // math.gcd(self._sequence.streams, global_batch)
-        full = [self._steps.positions(step, rank) - step * global_batch for step in range(min(period, n_steps - 1))]
+        full = [steps.positions(step, rank) - step * global_batch for step in range(min(period, n_steps - 1))]
         pattern = np.stack(full) if len(full) == period else None
         for first in range(first_step, n_steps, per_scan):
             end = min(first + per_scan, n_steps)
             if pattern is None:
-                parts = [self._steps.positions(step, rank) for step in range(first, end)]
+                parts = [steps.positions(step, rank) for step in range(first, end)]
             else:
                 numbers = np.arange(first, min(end, n_steps - 1))
                 parts = list(pattern[numbers % period] + numbers[:, None] * global_batch)
                 if end == n_steps:
-                    parts.append(self._steps.positions(end - 1, rank))
+                    parts.append(steps.positions(end - 1, rank))
             sizes = np.fromiter(map(len, parts), np.int64, len(parts))
             bounds = np.zeros(len(parts) + 1, np.int64)
             np.cumsum(sizes, out=bounds[1:])
@@ -202,7 +202,7 @@ class UnitPlanner:
                 positions=positions,
                 records=self._sequence.records(positions),
                 groups=None if self._group_span is None else self._sequence.units(positions),
-                end_position=end * self._global_batch,
+                end_position=steps.first_position(end),
             )
 
     def _group_unit(self, group: "_Group") -> Unit:

@@ -139,7 +139,8 @@ class Rank:
             source=source,
             loader=self.loader,
             pool=BufferPool(keep=0),
-            n_steps=self.steps.n_steps,
+            epoch=0,
+            steps=self.steps,
             verify="none",
             on_error=lambda error: None,
         )

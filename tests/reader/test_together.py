@@ -70,6 +70,7 @@ def units_of(
     st.booleans(),
     st.sampled_from([64, 500, 1 << 14]),
     st.sampled_from([1, 90, N]),
+    st.just(0) | st.integers(0, N),
 )
 def test_units_of_all_ranks_are_in_step_and_hold_every_element_once(
     index: Index,
@@ -80,9 +81,12 @@ def test_units_of_all_ranks_are_in_step_and_hold_every_element_once(
     drop_last: bool,
     scan: int,
     round_records: int,
+    start: int,
 ) -> None:
     sequence = sequence_of(index, order, streams)
-    steps = Steps(N, streams=sequence.streams, world_size=world_size, batch_size=batch_size, drop_last=drop_last)
+    steps = Steps(
+        N, streams=sequence.streams, world_size=world_size, batch_size=batch_size, drop_last=drop_last, start=start
+    )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("lmdbio.reader.unit._SCAN_SIZE", scan)
         ranks = [

@@ -35,10 +35,13 @@ def plan(
     drop_last: bool,
     n_cached: int = 0,
     align: int = 1,
+    start: int = 0,
 ) -> tuple[list[Unit], Sequence, Steps]:
     bounds = index.partitions
     sequence = Sequence(N, index.layout_order, bounds, order=order, seed=3, epoch=1, streams=streams, shuffle_window=2)
-    steps = Steps(N, streams=sequence.streams, world_size=world_size, batch_size=batch_size, drop_last=drop_last)
+    steps = Steps(
+        N, streams=sequence.streams, world_size=world_size, batch_size=batch_size, drop_last=drop_last, start=start
+    )
     planner = UnitPlanner(
         index,
         sequence,
@@ -72,6 +75,7 @@ def plan(
     st.sampled_from([64, 500, 1 << 14]),
     st.integers(0, 9),
     st.sampled_from([1, 512, 4096]),
+    st.just(0) | st.integers(0, N),
     st.data(),
 )
 def test_units_hold_every_element_of_every_step_once(
@@ -84,6 +88,7 @@ def test_units_hold_every_element_of_every_step_once(
     scan: int,
     n_cached: int,
     align: int,
+    start: int,
     data,
 ) -> None:
     rank = data.draw(st.integers(0, world_size - 1))
@@ -99,6 +104,7 @@ def test_units_hold_every_element_of_every_step_once(
             drop_last=drop_last,
             n_cached=n_cached,
             align=align,
+            start=start,
         )
     needs = [unit.first_step for unit in units]
     assert needs == sorted(needs)
