@@ -17,6 +17,7 @@ from typing import Final
 
 import numpy as np
 
+from lmdbio.convert.image_format import HEAD_SIZE, UNKNOWN, image_format
 from lmdbio.convert.scan import NOT_AN_IMAGE, ClassFiles, Directory, is_image, list_directory, scan_class, sort_names
 from lmdbio.convert.source import BadInput, InputFault, Inputs, fault, text
 from lmdbio.errors import SourceError
@@ -88,6 +89,7 @@ class FolderSource:
             fd = self._open(number)
             try:
                 _fill(fd, memory, on_wait)
+                _expect_image(bytes(memory[:HEAD_SIZE]))
             except OSError:
                 _expect_file(os.fstat(fd))
                 raise
@@ -237,12 +239,19 @@ def _pieces(fd: int, size: int) -> Iterator[bytes]:
         piece = os.read(fd, min(_PIECE_SIZE, size - done))
         if not piece:
             raise _changed(size, str(done))
+        if not done:
+            _expect_image(piece[:HEAD_SIZE])
         done += len(piece)
         yield piece
     if os.read(fd, 1):
         raise _changed(size, "more")
     if os.fstat(fd).st_mtime_ns != before.st_mtime_ns:
         raise InputFault("expected a file at rest, found one that was written to while it was read")
+
+
+def _expect_image(head: bytes) -> None:
+    if image_format(head) == UNKNOWN:
+        raise InputFault(f"expected an image, found another content, which begins with {head!r}")
 
 
 def _expect_file(status: os.stat_result) -> None:

@@ -1,4 +1,7 @@
-"""Which image format bytes are, by their first few: enough to notice a PNG that is named ``.JPEG``. Pure: no I/O."""
+"""Which image format bytes are, by their first few: enough to notice a PNG or a text that is named ``.JPEG``.
+
+Pure: no I/O.
+"""
 
 from typing import Final
 
@@ -10,10 +13,10 @@ from lmdbio.layout.keys import Keys
 HEAD_SIZE: Final = 12
 """First bytes that tell the format."""
 
-FORMATS: Final = ("unknown", "jpeg", "png", "pnm", "bmp", "tiff", "webp", "gif")
-"""Names of the formats, by their number."""
+FORMATS: Final = ("unknown", "jpeg", "png", "pnm", "bmp", "tiff", "webp", "gif", "jpeg2000", "jpegxl", "heif")
+"""Names of the formats, by their number; AVIF counts as the HEIF that it is."""
 
-_UNKNOWN, _JPEG, _PNG, _PNM, _BMP, _TIFF, _WEBP, _GIF = range(len(FORMATS))
+UNKNOWN, _JPEG, _PNG, _PNM, _BMP, _TIFF, _WEBP, _GIF, _JPEG2000, _JPEGXL, _HEIF = range(len(FORMATS))
 _BY_EXTENSION: Final = {
     b".jpg": _JPEG,
     b".jpeg": _JPEG,
@@ -34,7 +37,12 @@ _BY_FIRST_BYTES: Final = (
     (b"II+\0", _TIFF),  # BigTIFF
     (b"MM\0+", _TIFF),
     (b"GIF8", _GIF),
+    (b"\0\0\0\x0cjP  ", _JPEG2000),
+    (b"\xff\x4f\xff\x51", _JPEG2000),
+    (b"\0\0\0\x0cJXL ", _JPEGXL),
+    (b"\xff\x0a", _JPEGXL),
 )
+_HEIF_BRANDS: Final = (b"avi", b"hei", b"hev", b"mif", b"msf")
 _NAMED_AS_HELD: Final = len(FORMATS)
 
 
@@ -49,9 +57,11 @@ def image_format(head: bytes) -> int:
             return number
     if head.startswith(b"RIFF") and head[8:12] == b"WEBP":
         return _WEBP
-    if head[:1] == b"P" and head[1:2] in b"123456" and len(head) > 1:
+    if head[4:8] == b"ftyp" and head[8:11] in _HEIF_BRANDS:
+        return _HEIF
+    if head[:1] == b"P" and head[1:2] in b"1234567Ff" and len(head) > 1:
         return _PNM
-    return _UNKNOWN
+    return UNKNOWN
 
 
 class FormatCount:

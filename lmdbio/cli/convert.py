@@ -149,7 +149,7 @@ def convert(
       folder    a directory of class folders with images: DST is the database
 
     Files pass through unchanged. DST appears when it is whole. Sizes take KiB, MiB, GiB; a bare number is bytes. With
-    --on-error skip, bad inputs are listed at the end and the exit status is 1.
+    --on-error skip, bad inputs (unreadable, empty, no image) are listed at the end and the exit status is 1.
     """  # noqa: D301  # the escape is a backspace, which keeps the help's lines as they are
     from lmdbio.convert import convert as make
 

@@ -112,6 +112,17 @@ def test_a_bad_file_that_is_skipped_gives_status_1_and_a_database_with_the_rest(
         assert environment.stat()["entries"] == 2
 
 
+def test_a_file_that_is_no_image(run: Run, make_folder: MakeFolder, tmp_path: Path) -> None:
+    source, out = make_folder(), tmp_path / "out"
+    (source / "dog" / "x.jpg").write_bytes(b"hello")
+    reason = f"{source}/dog/x.jpg: expected an image, found another content, which begins with b'hello'"
+    assert run("lmdbio-convert", "folder", source, out).error("lmdbio-convert").startswith(reason)
+    _no_database(out)
+    done = run("lmdbio-convert", "folder", source, out, "--on-error", "skip")
+    assert (done.status, done.err) == (1, f"lmdbio-convert: error: {out}: 1 input left out, the first: {reason}\n")
+    assert "misnamed" not in done.out
+
+
 # The target
 
 

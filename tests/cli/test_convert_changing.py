@@ -60,7 +60,7 @@ def alter(path):
         os.chmod(path, 0)
     elif change == "rewritten":
         with open(path, "r+b") as file:
-            file.write(b"\\xff" * size)
+            file.write((b"\\xff\\xd8\\xff" * size)[:size])
     else:
         os.unlink(path)
     if change == "a directory":
@@ -70,7 +70,7 @@ def alter(path):
         real_open(path, os.O_RDWR)  # somebody writes to it, so that a read would wait
     elif change == "another file":
         with open(path, "wb") as file:
-            file.write(b"\\xff" * size)
+            file.write((b"\\xff\\xd8\\xff" * size)[:size])
 
 def when_listed(*args):
     if moment == "listed":
@@ -107,6 +107,11 @@ os.open, os.read, os.preadv = open_and_change, read_and_change, preadv_and_chang
 """
 SKIP = ("--on-error", "skip", "--json")
 STREAM_SMALL = "window.LARGEST_EXTENT, folder._PIECE_SIZE = 16_384, 8_192"
+
+
+def altered(size: int) -> bytes:
+    """Return what an altered file of the same size holds: it begins as a JPEG does."""
+    return (b"\xff\xd8\xff" * size)[:size]
 
 
 def breaks(change: str, moment: str, kind: str) -> bool:
@@ -187,10 +192,10 @@ def test_what_changes_is_left_out_and_named_and_all_else_is_there(
         assert skipped[0]["path"] in done.err
     kept = {name: content for name, content in before.items() if name not in bad}
     if (change, moment) in (("another file", "listed"), ("rewritten", "listed"), ("rewritten", "opened")):
-        kept |= {VICTIMS[kind]: b"\xff" * size for kind, size in SIZES.items()}
+        kept |= {VICTIMS[kind]: altered(size) for kind, size in SIZES.items()}
     elif change == "rewritten":
         for kind in ("inline", "window"):
-            kept[VICTIMS[kind]] = before[VICTIMS[kind]][: PIECES[kind]] + b"\xff" * (SIZES[kind] - PIECES[kind])
+            kept[VICTIMS[kind]] = before[VICTIMS[kind]][: PIECES[kind]] + altered(SIZES[kind])[PIECES[kind] :]
     assert report["records"] == len(kept)
     check_database(run, out, kept)
 
@@ -234,7 +239,7 @@ def test_a_file_of_many_megabytes_that_breaks_off_leaves_no_trace(
 ) -> None:
     source = make_folder({"ant/1.jpg": 100, "cat/2.jpg": 5000, "dog/3.jpg": 5000, "cat/big.jpg": 0})
     size, out = 24 << 20, tmp_path / "out.lmdb"
-    (source / "cat/big.jpg").write_bytes(b"\x01" * size)
+    (source / "cat/big.jpg").write_bytes(b"\xff\xd8\xff" + b"\x01" * (size - 3))
     done = convert(run, source, out, *SKIP, how=("shrunk by a byte", "midway"), victims=["cat/big.jpg"])
     database = json.loads(done.out)["databases"][0]
     assert [bad["reason"] for bad in database["skipped"]] == [reason("shrunk by a byte", "midway", size, 4 << 20)]

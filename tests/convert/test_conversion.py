@@ -75,7 +75,7 @@ def run(root: Path, dst: Path, **options: Any) -> Report:
 @pytest.mark.parametrize("value", ["datum", "raw"])
 def test_stock_lmdb_finds_every_file_byte_for_byte(value: str, key: str, order: str, tmp_path: Path) -> None:
     root = make_classes(tmp_path / "src", classes=4, files=25, size=3000)
-    make_tree(root, {"c1/tiny.png": b"p", "c3/large.jpg": JPEG + bytes(300_000)})
+    make_tree(root, {"c1/tiny.png": b"P6", "c3/large.jpg": JPEG + bytes(300_000)})
     report = run(root, tmp_path / "x.lmdb", value=value, key=key, order=order, partition_size=1 << 16)
     check_database(tmp_path / "x.lmdb", files_of(root), value=value, key=key)
     assert names(tmp_path) == ["src", "x.lmdb"]
@@ -179,16 +179,27 @@ def test_a_long_path_is_cut_in_its_key_and_counted(tmp_path: Path) -> None:
 def test_a_huge_file_streams_through(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(window, "LARGEST_EXTENT", 12_288)
     monkeypatch.setattr(folder, "_PIECE_SIZE", 3_000)
-    root = make_tree(tmp_path / "src", {"c/a.jpg": bytes(range(256)) * 1000, "c/b.jpg": b"b" * 9_999, "c/c.jpg": b"c"})
+    root = make_tree(tmp_path / "src", {"c/a.jpg": JPEG * 64_000, "c/b.jpg": b"BM." * 3_333, "c/c.jpg": JPEG})
     run(root, tmp_path / "x.lmdb")
     check_database(tmp_path / "x.lmdb", files_of(root))
 
 
 def test_files_that_are_not_what_they_are_called_pass_through_and_are_counted(tmp_path: Path) -> None:
-    root = make_tree(tmp_path / "src", {"c/a.JPEG": b"\x89PNG\r\n\x1a\n....", "c/b.JPEG": JPEG, "c/c.png": b"?"})
+    root = make_tree(tmp_path / "src", {"c/a.JPEG": b"\x89PNG\r\n\x1a\n....", "c/b.JPEG": JPEG, "c/c.png": b"GIF8"})
     report = run(root, tmp_path / "x.lmdb")
-    assert report.databases[0].misnamed == {".jpeg holding png": 1, ".png holding unknown": 1}
+    assert report.databases[0].misnamed == {".jpeg holding png": 1, ".png holding gif": 1}
     check_database(tmp_path / "x.lmdb", files_of(root))
+
+
+def test_a_file_that_is_no_image_is_an_error_or_left_out(tmp_path: Path) -> None:
+    root = make_tree(tmp_path / "src", {"c/a.jpg": JPEG, "c/b.jpg": b"hello", "c/c.jpg": b"<html>" * 10_000})
+    with pytest.raises(SourceError, match=r"[bc]\.jpg: expected an image, found another content.*--on-error skip"):
+        run(root, tmp_path / "x.lmdb")
+    report = run(root, tmp_path / "x.lmdb", on_error="skip")
+    assert [bad.path for bad in report.skipped] == [f"{root}/c/b.jpg", f"{root}/c/c.jpg"]
+    assert report.records == 1
+    assert report.databases[0].misnamed == {}
+    check_database(tmp_path / "x.lmdb", {b"c/a.jpg": (JPEG, 0)})
 
 
 def test_litter_is_passed_over_and_counted(tmp_path: Path) -> None:
@@ -356,7 +367,7 @@ def test_progress_counts_up_to_everything_from_one_thread_at_a_time(tmp_path: Pa
 @pytest.mark.parametrize("lost", [["c1/3.jpg"], ["c0/large.jpg"]])
 def test_progress_counts_what_is_left_out(lost: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(window, "LARGEST_EXTENT", 12_288)
-    root = make_tree(make_classes(tmp_path / "src"), {"c0/large.jpg": bytes(50_000)})
+    root = make_tree(make_classes(tmp_path / "src"), {"c0/large.jpg": JPEG + bytes(50_000)})
     told: list[tuple[int, int]] = []
     planned: list[Report] = []
 
@@ -390,6 +401,6 @@ def test_no_split_stands_where_another_failed(tmp_path: Path) -> None:
 
 def test_misnamed_inputs_are_named(tmp_path: Path) -> None:
     make_tree(tmp_path / "src", ["a/1.jpg", "b/2.jpg"])
-    (tmp_path / "src/b/2.jpg").write_bytes(b"<html>404</html>")
+    (tmp_path / "src/b/2.jpg").write_bytes(b"GIF89a")
     found = convert(tmp_path / "src", tmp_path / "x.lmdb", kind="folder").databases[0]
     assert str(tmp_path / "src/b/2.jpg") in found.misnamed_paths

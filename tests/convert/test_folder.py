@@ -14,6 +14,8 @@ from lmdbio.errors import SourceError
 from lmdbio.layout import file
 from tests.convert.trees import JPEG, make_tree, open_folder
 
+TEN_BYTES = b"BM, as BMP"
+
 
 def read(source: FolderSource, number: int, on_wait: Callable[[], None] = lambda: None) -> bytes:
     """Read an input into memory of its own."""
@@ -37,7 +39,7 @@ def test_classes_are_numbered_by_sorted_name_and_empty_ones_count(tmp_path: Path
 
 
 def test_every_file_is_read_as_it_is(tmp_path: Path) -> None:
-    files = {"c/a b.jpg": JPEG, b"c/caf\xe9.jpg": b"x" * 5000, "c/dot.in.name.PNG": b"y", "d/a b.jpg": b"same name"}
+    files = {"c/a b.jpg": JPEG, b"c/caf\xe9.jpg": b"BM" * 5000, "c/dot.in.name.PNG": b"P7", "d/a b.jpg": b"GIF8"}
     source = open_folder(make_tree(tmp_path, files))
     found = {source.inputs.paths[number]: read(source, number) for number in range(len(source.inputs))}
     assert found == {os.fsencode(name): content for name, content in files.items()}
@@ -46,7 +48,7 @@ def test_every_file_is_read_as_it_is(tmp_path: Path) -> None:
 
 def test_a_huge_file_is_read_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(folder, "_PIECE_SIZE", 70)
-    content = bytes(range(250))
+    content = JPEG + bytes(range(246))
     source = open_folder(make_tree(tmp_path, {"c/a.jpg": content}))
     pieces = list(source.pieces(0))
     assert len(pieces) == 4
@@ -55,13 +57,24 @@ def test_a_huge_file_is_read_in_pieces(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("way", [read, read_in_pieces])
-@pytest.mark.parametrize("content", [b"short", b"much longer than it was", b""])
+@pytest.mark.parametrize("content", [b"BM...", b"BM much longer than it was", b""])
 def test_a_file_of_another_size_than_listed_is_a_fault(
     content: bytes, way: Callable[[FolderSource, int], bytes], tmp_path: Path
 ) -> None:
-    source = open_folder(make_tree(tmp_path, {"c/a.jpg": b"ten bytes."}))
+    source = open_folder(make_tree(tmp_path, {"c/a.jpg": TEN_BYTES}))
     (tmp_path / "c/a.jpg").write_bytes(content)
     with pytest.raises(InputFault, match="changed since it was listed: expected 10 bytes, found"):
+        way(source, 0)
+    source.close()
+
+
+@pytest.mark.parametrize("way", [read, read_in_pieces])
+@pytest.mark.parametrize("content", [b"hello", b"<html>404</html>" * 100, bytes(20)])
+def test_a_file_that_is_no_image_is_a_fault(
+    content: bytes, way: Callable[[FolderSource, int], bytes], tmp_path: Path
+) -> None:
+    source = open_folder(make_tree(tmp_path, {"c/a.jpg": content}))
+    with pytest.raises(InputFault, match="expected an image, found another content, which begins with b'"):
         way(source, 0)
     source.close()
 
@@ -205,26 +218,27 @@ def patch_reads(monkeypatch: pytest.MonkeyPatch, cached: OSError | int | None, m
 def test_a_read_that_waits_says_so_once_and_beforehand(
     cached: OSError | int | None, n_waits: int, most: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    source = open_folder(make_tree(tmp_path, {"c/a.jpg": b"ten bytes."}))
+    source = open_folder(make_tree(tmp_path, {"c/a.jpg": TEN_BYTES}))
     reads = patch_reads(monkeypatch, cached, most)
     waiting_before: list[int] = []
-    assert read(source, 0, lambda: waiting_before.append(reads.n_waiting)) == b"ten bytes."
+    assert read(source, 0, lambda: waiting_before.append(reads.n_waiting)) == TEN_BYTES
     assert waiting_before == [0] * n_waits
     assert (reads.n_waiting > 0) == (n_waits > 0)
     source.close()
 
 
 def test_where_no_system_call_can_tell_every_read_may_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    source = open_folder(make_tree(tmp_path, {"c/a.jpg": b"ten bytes."}))
+    source = open_folder(make_tree(tmp_path, {"c/a.jpg": TEN_BYTES}))
     monkeypatch.setattr(file, "_NOWAIT", 0)
     waits: list[bool] = []
-    assert read(source, 0, lambda: waits.append(True)) == b"ten bytes."
+    assert read(source, 0, lambda: waits.append(True)) == TEN_BYTES
     assert waits == [True]
     source.close()
 
 
 @pytest.mark.parametrize(
-    ("content", "found"), [(b"", "0"), (b"short", "5"), (b"ten bytes.x", "more"), (b"much longer than it was", "more")]
+    ("content", "found"),
+    [(b"", "0"), (b"BM...", "5"), (TEN_BYTES + b"x", "more"), (b"BM much longer than it was", "more")],
 )
 @pytest.mark.parametrize(("cached", "n_waits"), CACHED)
 def test_a_changed_size_is_a_fault_whatever_is_in_memory(
@@ -235,7 +249,7 @@ def test_a_changed_size_is_a_fault_whatever_is_in_memory(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    source = open_folder(make_tree(tmp_path, {"c/a.jpg": b"ten bytes."}))
+    source = open_folder(make_tree(tmp_path, {"c/a.jpg": TEN_BYTES}))
     (tmp_path / "c/a.jpg").write_bytes(content)
     patch_reads(monkeypatch, cached)
     with pytest.raises(InputFault, match=f"changed since it was listed: expected 10 bytes, found {found}$"):
@@ -253,7 +267,7 @@ def test_growth_by_pages_that_are_not_in_memory_is_a_fault(tmp_path: Path, monke
 
 
 def test_an_error_of_a_read_that_waits_is_a_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    source = open_folder(make_tree(tmp_path, {"c/a.jpg": b"ten bytes."}))
+    source = open_folder(make_tree(tmp_path, {"c/a.jpg": TEN_BYTES}))
 
     def broken(*_: object) -> int:
         raise OSError(errno.EIO, "Input/output error")
