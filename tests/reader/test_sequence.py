@@ -126,22 +126,29 @@ def test_only_groups_that_are_touched_are_shuffled_and_few_are_kept() -> None:
     assert len(sequence._cached) == 16
 
 
-@given(epochs(), st.integers(1, 5), st.integers(1, 9), st.booleans())
-def test_every_world_size_and_batch_size_sees_the_same_sequence(
-    epoch: Epoch, world_size: int, batch_size: int, drop_last: bool
+@given(epochs(), st.integers(1, 5), st.integers(1, 9), st.booleans(), st.integers(0, 120))
+def test_every_world_size_and_batch_size_sees_the_same_sequence_from_any_position_on(
+    epoch: Epoch, world_size: int, batch_size: int, drop_last: bool, start: int
 ) -> None:
     n_records = epoch["n_records"]
+    start = min(start, n_records)
     sequence = Sequence(**epoch)
     whole = sequence.records(np.arange(n_records)).tolist()
     steps = Steps(
-        n_records, streams=sequence.streams, world_size=world_size, batch_size=batch_size, drop_last=drop_last
+        n_records,
+        streams=sequence.streams,
+        world_size=world_size,
+        batch_size=batch_size,
+        drop_last=drop_last,
+        start=start,
     )
     global_batch = world_size * batch_size
-    assert len(steps) == steps.n_steps == (n_records // global_batch if drop_last else -(-n_records // global_batch))
+    left = n_records - start
+    assert len(steps) == steps.n_steps == (left // global_batch if drop_last else -(-left // global_batch))
     for step in range(steps.n_steps):
         slices = [sequence.records(steps.positions(step, rank)) for rank in range(world_size)]
         assert len({len(part) for part in slices}) == 1
-        expected = whole[step * global_batch : (step + 1) * global_batch]
+        expected = whole[start + step * global_batch : start + (step + 1) * global_batch]
         expected += (whole * world_size)[: -len(expected) % world_size]
         assert sorted(np.concatenate(slices).tolist()) == sorted(expected)
 
@@ -252,6 +259,9 @@ def test_positions_outside_the_epoch_are_an_index_error(order: Order) -> None:
     for step, rank in ((-1, 0), (3, 0), (0, 2), (0, -1)):
         with pytest.raises(IndexError, match="expected 0 to 2, 0 to 1"):
             steps.positions(step, rank)
+    for start in (-1, 11):
+        with pytest.raises(ValueError, match=f"start: expected .* found {start}"):
+            Steps(10, streams=2, world_size=2, batch_size=2, drop_last=False, start=start)
     with pytest.raises(ValueError, match="batch_size: expected 1 or more"):
         Steps(10, streams=2, world_size=2, batch_size=0, drop_last=False)
 
