@@ -77,6 +77,7 @@ class Report:
             f"{elsewhere}, which stay: cold means this machine's page cache": facts.network and "cold" in states,
             "this file system refuses direct reads": not facts.has_direct,
             f"rounds: {least} of {self.rounds}, the time was up: --time-limit gives more": least < self.rounds,
+            "one round cannot tell a difference from chance: --rounds and --time-limit give more": least == 1,
             "what is read in so short a time goes by starting: its rates say little": self._is_over_at_once,
             "~ was measured for too short a time, and is faster in the long run: --time-limit gives more": not all(
                 row.is_steady for row in self.rows

@@ -33,7 +33,16 @@ def small(run: Run, tmp_path: Path) -> Path:
 
 def test_the_table_has_every_way_and_the_advice_is_python(run: Run, small: Path) -> None:
     text = _out(run("lmdbio", "bench", small, *SHORT))
-    for words in ("stock cursor", "stock get", "lmdbio independent", "plain reads", "x stock", "x plain", "no ceiling"):
+    for words in (
+        "stock cursor",
+        "stock get",
+        "lmdbio independent",
+        "plain reads",
+        "x stock",
+        "x plain",
+        "no ceiling",
+        "one round",
+    ):
         assert words in text
     assert "Shuffled, " in text
     assert "In order, " in text
