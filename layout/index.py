@@ -232,6 +232,10 @@ class Index:
         """The state of the data file that the index describes."""
         return self._parts.fingerprint
 
+    def digest(self) -> str:
+        """Return one short name for the state of the data file, 32 hexadecimal digits."""
+        return self.fingerprint.digest()
+
     @property
     def value_kind(self) -> ValueKind:
         """What the values are: ``raw`` bytes, or Caffe's ``datum``."""

@@ -5,8 +5,8 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from lmdbio.layout.index import Index
 from lmdbio.layout.ragged import copy_ranges
+from lmdbio.reader.joined_index import RecordIndex
 from lmdbio.reader.views import Views
 
 
@@ -32,7 +32,7 @@ class Batch:
 
     def __init__(
         self,
-        index: Index,
+        index: RecordIndex,
         indices: NDArray[np.int64],
         buffer: NDArray[np.uint8],
         offsets: NDArray[np.int64],

@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmdbio.errors import ReadError
-from lmdbio.layout.index import Index
 from lmdbio.layout.pool import BufferPool
 from lmdbio.reader.epoch import name_unreadable
 from lmdbio.reader.fetch import RecordFile
+from lmdbio.reader.joined_index import RecordIndex
 from lmdbio.reader.loader import Loaded
 from lmdbio.reader.mpi_file import MpiFile
 from lmdbio.reader.request import EMPTY, Request, request_of
@@ -68,7 +68,7 @@ class CollectiveLoader:
         *,
         file: MpiFile,
         source: RecordFile,
-        index: Index,
+        index: RecordIndex,
         pool: BufferPool,
         shares_errors: bool,
     ) -> None:

@@ -2,7 +2,7 @@
 
 import operator
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
 from typing import Any, Final, Self
@@ -10,13 +10,14 @@ from typing import Any, Final, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from lmdbio.comm import SingleProcess
 from lmdbio.errors import ReadError
-from lmdbio.layout.index import Index
-from lmdbio.layout.path import PathLike, resolve
+from lmdbio.layout.path import PathLike
 from lmdbio.layout.pool import BufferPool
-from lmdbio.reader.direct import open_records
+from lmdbio.reader.databases import DatabaseFiles, Databases, find_databases
 from lmdbio.reader.fetch import end_of_task, find_unreadable, read_all, read_cached, reads_of
-from lmdbio.reader.opening import check_state, mean_length, open_index
+from lmdbio.reader.joined_index import RecordIndex
+from lmdbio.reader.opening import check_states, mean_length, open_files, open_indexes
 from lmdbio.reader.options import ReadOptions, options_or_default
 from lmdbio.reader.plan import ReadPlan, plan_reads
 from lmdbio.reader.record import Record
@@ -36,9 +37,13 @@ class Dataset:
     Parameters
     ----------
     database
-        ``x.lmdb``, ``x.lmdb/data.mdb`` or a single file.
+        ``x.lmdb``, ``x.lmdb/data.mdb`` or a single file; or several of them that are read as one: a list, a glob, or a
+        directory of databases whose names differ by numbers alone. Records are numbered on from one to the next, in the
+        order of the list, or of names, their digits counted as numbers; a key in two of them is found in the first.
+        Class numbers are those of one list, in which the databases' class names are merged.
     index
-        The sidecar, where it does not stand beside the data file. Without a sidecar an index is made in memory.
+        The sidecar, where it does not stand beside the data file; of several databases, a list of them. Without a
+        sidecar an index is made in memory.
     options
         Finer knobs of :meth:`fetch`.
 
@@ -58,13 +63,16 @@ class Dataset:
     """
 
     def __init__(
-        self, database: PathLike, *, index: PathLike | None = None, options: ReadOptions | None = None
+        self,
+        database: Databases,
+        *,
+        index: PathLike | Sequence[PathLike] | None = None,
+        options: ReadOptions | None = None,
     ) -> None:
-        self._path = os.path.abspath(resolve(database).data)
-        self._index_path = None if index is None else os.path.abspath(index)
+        self._found = find_databases(database, index)
         self._options = options_or_default(options)
-        self.index, self._has_sidecar = open_index(database, index)
-        self._opened: _Opened | None = _Opened(self._path, self.index, self._options)
+        self.index, self._has_sidecar = open_indexes(self._found)
+        self._opened: _Opened | None = _Opened(self._found, self.index, self._options)
 
     def __len__(self) -> int:
         return len(self.index)
@@ -114,7 +122,7 @@ class Dataset:
             return self.index.keys[int(numbers[place])]
 
         with self._open() as opened:
-            check_extents(offsets, lengths, size=opened.file.size, path=self._path, key_of=key_of)
+            check_extents(offsets, lengths, space=opened.file.space, key_of=key_of)
             plan = plan_reads(
                 offsets,
                 lengths,
@@ -144,24 +152,23 @@ class Dataset:
         self.close()
 
     def __repr__(self) -> str:
-        return f"Dataset({self._path!r}, n_records={len(self)})"
+        return f"Dataset({self._name!r}, n_records={len(self)})"
 
     def __getstate__(self) -> dict[str, Any]:
         # A sidecar is read again where it is unpickled; what was made in memory travels along.
         return {
-            "path": self._path,
-            "index_path": self._index_path,
+            "data": self._found.data,
+            "indexes": self._found.indexes,
             "options": self._options,
             "index": None if self._has_sidecar else self.index,
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self._path = state["path"]
-        self._index_path = state["index_path"]
+        self._found = DatabaseFiles(state["data"], state["data"], state["indexes"])
         self._options = state["options"]
         self._has_sidecar = state["index"] is None
-        self.index = Index.open(self._path, self._index_path) if self._has_sidecar else state["index"]
-        self._opened = _Opened(self._path, self.index, self._options)
+        self.index = open_indexes(self._found)[0] if self._has_sidecar else state["index"]
+        self._opened = _Opened(self._found, self.index, self._options)
 
     def _number(self, record: int | bytes) -> int:
         if isinstance(record, bytes):
@@ -180,19 +187,24 @@ class Dataset:
             raise IndexError(f"record: expected a number of at least {-n} and below {n}, found {number}")
         return number % n
 
+    @property
+    def _name(self) -> str:
+        first, *more = self._found.data
+        return f"{first} and {len(more)} more" if more else first
+
     def _no_such_key(self, key: bytes) -> str:
         keys = self.index.keys
         example = f" such as {keys[0]!r}" if len(keys) else ""
-        return f"{self._path}: expected a record's key in bytes{example}, or its number as an int, found no key {key!r}"
+        return f"{self._name}: expected a record's key in bytes{example}, or its number as an int, found no key {key!r}"
 
     def _open(self) -> "_Opened":
         """Return what this very process has open."""
         opened = self._opened
         if opened is None:
-            raise ValueError(f"{self._path}: expected an open data set, found it closed")
+            raise ValueError(f"{self._name}: expected an open data set, found it closed")
         if opened.pid != os.getpid():
             # After a fork: the threads are not here, locks may be held for ever, the descriptor is the parent's.
-            opened = self._opened = _Opened(self._path, self.index, self._options)
+            opened = self._opened = _Opened(self._found, self.index, self._options)
         return opened
 
     def _records(self, numbers: NDArray[np.int64], plan: ReadPlan, buffer: memoryview) -> list[Record]:
@@ -213,10 +225,10 @@ class _Opened:
     A context manager of one fetch, of which there may be many at once: closing waits for the last to leave.
     """
 
-    def __init__(self, path: str, index: Index, options: ReadOptions) -> None:
+    def __init__(self, found: DatabaseFiles, index: RecordIndex, options: ReadOptions) -> None:
         self.pid = os.getpid()
-        self.file = open_records(path, direct=options.direct, in_order=False)
-        check_state(index, self.file)
+        self.file = open_files(found, direct=options.direct, in_order=False)
+        check_states(index, self.file, SingleProcess())
         self._pool = BufferPool(keep=_KEEP)
         self._index = index
         self._options = options
@@ -228,7 +240,7 @@ class _Opened:
     def __enter__(self) -> Self:
         with self._lock:
             if self._is_closing:
-                raise ValueError(f"{self.file.path}: expected an open data set, found it closed")
+                raise ValueError(f"{self.file.space.paths[0]}: expected an open data set, found it closed")
             self._n_fetches += 1
         return self
 

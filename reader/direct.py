@@ -169,7 +169,7 @@ def pays_direct(file_system: str | None, *, file_size: int, memory_size: int) ->
     return file_system is not None and file_size > memory_size // 2
 
 
-def open_records(path: PathLike, *, direct: Direct, in_order: bool) -> RecordFile:
+def open_records(path: PathLike, *, direct: Direct, in_order: bool, size: int | None = None) -> RecordFile:
     """Return the data file, open for reading as wanted.
 
     Parameters
@@ -178,11 +178,13 @@ def open_records(path: PathLike, *, direct: Direct, in_order: bool) -> RecordFil
         See :class:`lmdbio.reader.fetch.RecordFile`.
     direct
         See :class:`lmdbio.reader.options.ReadOptions`.
+    size
+        Bytes of all files that are read together; None: of this one.
     """
     if direct == "auto":
         file = RecordFile(path, in_order=in_order)
         file_system = network_file_system(file.fileno())
-        if not pays_direct(file_system, file_size=file.size, memory_size=available_memory()):
+        if not pays_direct(file_system, file_size=size or file.size, memory_size=available_memory()):
             return file
         file.close()
     return DirectFile(path, in_order=in_order) if direct else RecordFile(path, in_order=in_order)

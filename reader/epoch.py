@@ -7,14 +7,15 @@ import numpy as np
 import xxhash
 
 from lmdbio.errors import ChecksumError, ReadError
-from lmdbio.layout.index import Index
 from lmdbio.layout.pool import BufferPool
 from lmdbio.layout.ragged import copy_ranges
 from lmdbio.reader.batch import Batch
 from lmdbio.reader.fetch import RecordSource, find_unreadable
+from lmdbio.reader.joined_index import RecordIndex
 from lmdbio.reader.loader import Loaded, Loader
 from lmdbio.reader.sequence import Steps
 from lmdbio.reader.settings import Verify
+from lmdbio.reader.space import Space
 from lmdbio.reader.unit import Unit
 
 
@@ -49,7 +50,7 @@ class EpochReader(Iterator[Batch]):
     def __init__(
         self,
         *,
-        index: Index,
+        index: RecordIndex,
         source: RecordSource,
         loader: Loader,
         pool: BufferPool,
@@ -116,7 +117,7 @@ class EpochReader(Iterator[Batch]):
             self._load_units()
         batch = self._assemble()
         if self._verify == "checksum":
-            verify_checksums(batch, self._index, path=self._source.path)
+            verify_checksums(batch, self._index, self._source.space)
         if self._end is not None:  # meanwhile: units may be gone
             raise self._closed()
         self._give_back()
@@ -195,7 +196,7 @@ class EpochReader(Iterator[Batch]):
         return Batch(self._index, indices, buffer, places, lengths)
 
 
-def name_unreadable(error: ReadError, unit: Unit, source: RecordSource, index: Index) -> ReadError:
+def name_unreadable(error: ReadError, unit: Unit, source: RecordSource, index: RecordIndex) -> ReadError:
     """Return the error with the record of the unit that it concerns."""
     return find_unreadable(
         source,
@@ -206,7 +207,7 @@ def name_unreadable(error: ReadError, unit: Unit, source: RecordSource, index: I
     )
 
 
-def verify_checksums(batch: Batch, index: Index, *, path: str) -> None:
+def verify_checksums(batch: Batch, index: RecordIndex, space: Space) -> None:
     """Raise ChecksumError for the first value of the batch that differs from its stored checksum, XXH3-64."""
     assert index.checksums is not None
     wanted = index.checksums[batch.indices].tolist()
@@ -214,7 +215,7 @@ def verify_checksums(batch: Batch, index: Index, *, path: str) -> None:
         found = xxhash.xxh3_64_intdigest(value)
         if found != checksum:
             number = batch.indices[place : place + 1]
-            offset = int(index.extents(number)[0][0])
+            path, offset = space.place(int(index.extents(number)[0][0]))
             raise ChecksumError(
                 f"{path}: key {index.keys[int(number[0])]!r}, {value.nbytes} bytes at offset {offset}: expected "
                 f"checksum {checksum:016x}, found {found:016x}: the file is damaged, or its index is of another state"

@@ -13,6 +13,7 @@ from lmdbio.layout.file import DataFile, read_nowait
 from lmdbio.layout.path import PathLike
 from lmdbio.reader.file_state import cached_share
 from lmdbio.reader.plan import ReadPlan
+from lmdbio.reader.space import Space
 
 _CACHED_RATE: Final = 2e9
 """Bytes a second from which a read is taken to come from memory, where the system cannot say. A copy within memory is
@@ -30,8 +31,8 @@ class RecordSource(Protocol):
     """What the reader reads from."""
 
     @property
-    def path(self) -> str:
-        """The file, for messages."""
+    def space(self) -> Space:
+        """Where the bytes of the file, or files, are."""
 
     def read_cached(self, offset: int, buffer: memoryview) -> int | None:
         """Fill the buffer as far as that needs no waiting and return the bytes filled; None if that cannot be known."""
@@ -56,6 +57,7 @@ class RecordFile(DataFile):
 
     def __init__(self, path: PathLike, *, in_order: bool = False) -> None:
         super().__init__(path)
+        self.space = Space.of([self.path], [self.size])
         self._tells_cached = True
         if not in_order and hasattr(os, "posix_fadvise"):
             os.posix_fadvise(self.fileno(), 0, 0, os.POSIX_FADV_RANDOM)
@@ -164,7 +166,7 @@ def find_unreadable(
         try:
             source.read_into(offset, memoryview(bytearray(length)))
         except ReadError as exc:
-            return ReadError(source.path, offset, length, exc.reason, key_of(place))
+            return ReadError(*source.space.place(offset), length, exc.reason, key_of(place))
         if named is error:
-            named = ReadError(source.path, offset, length, error.reason, key_of(place))
+            named = ReadError(*source.space.place(offset), length, error.reason, key_of(place))
     return named

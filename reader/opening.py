@@ -1,4 +1,4 @@
-"""The index of a database for reading: its sidecar, or one made in memory where there is none."""
+"""Databases opened for reading: their sidecars, or indexes made in memory where there are none, and their files."""
 
 import logging
 import os
@@ -15,6 +15,13 @@ from lmdbio.layout.fingerprint import take_fingerprint
 from lmdbio.layout.index import Index
 from lmdbio.layout.meta import read_meta
 from lmdbio.layout.path import PathLike
+from lmdbio.reader.databases import DatabaseFiles
+from lmdbio.reader.direct import open_records
+from lmdbio.reader.fetch import RecordFile
+from lmdbio.reader.joined_file import JoinedFile, RecordFiles, files_of
+from lmdbio.reader.joined_index import JoinedIndex, RecordIndex, parts_of
+from lmdbio.reader.options import Direct
+from lmdbio.reader.settings import agree_on
 
 _SAMPLE: Final = 1 << 16  # records whose lengths are looked at for the mean
 _log = logging.getLogger("lmdbio.reader")
@@ -42,8 +49,38 @@ def open_index(database: PathLike, index: PathLike | None, *, comm: Comm | None 
     return build_index(database, comm=comm), False
 
 
-def check_states(index: Index, file: DataFile, comm: Comm) -> None:
-    """Collective. Compare the file that each rank opened with the state that the index describes.
+def open_indexes(found: DatabaseFiles, *, comm: Comm | None = None) -> tuple[RecordIndex, bool]:
+    """Collective. Return what :func:`open_index` returns, of several databases as one: whether all have sidecars.
+
+    Raises
+    ------
+    ValueError
+        If ranks name different numbers of databases, or classes of several cannot be told to be the same.
+    """
+    comm = comm_or_single(comm)
+    agree_on(comm, {"databases": len(found)})
+    opened = [open_index(name, index, comm=comm) for name, index in zip(found.names, found.indexes, strict=True)]
+    if len(opened) == 1:
+        return opened[0]
+    with agreement(comm):
+        return JoinedIndex([index for index, _ in opened], found.data), all(is_stored for _, is_stored in opened)
+
+
+def open_files(found: DatabaseFiles, *, direct: Direct, in_order: bool) -> RecordFiles:
+    """Return the data files, open for reading as wanted; see :func:`lmdbio.reader.direct.open_records`."""
+    size = sum(map(os.path.getsize, found.data)) if len(found) > 1 else None
+    files: list[RecordFile] = []
+    try:
+        files += (open_records(path, direct=direct, in_order=in_order, size=size) for path in found.data)
+    except BaseException:
+        for file in files:
+            file.close()
+        raise
+    return JoinedFile(files) if len(files) > 1 else files[0]
+
+
+def check_states(index: RecordIndex, file: RecordFiles, comm: Comm) -> None:
+    """Collective. Compare the files that each rank opened with the states that the index describes.
 
     Of the ranks of one machine that have the same file open only the first reads in it, so that a file system that all
     share is asked little; copies on each machine's own disks are compared each.
@@ -53,12 +90,14 @@ def check_states(index: Index, file: DataFile, comm: Comm) -> None:
     StaleIndexError, FormatError
         If one differs; the same on every rank.
     """
-    status = os.fstat(file.fileno())
-    identities = comm.allgather((socket.gethostname(), status.st_dev, status.st_ino))
-    rank = comm.Get_rank()
+    files, rank = files_of(file), comm.Get_rank()
+    states = [os.fstat(file.fileno()) for file in files]
+    ranks = comm.allgather((socket.gethostname(), [(state.st_dev, state.st_ino) for state in states]))
+    identities = [[(host, *found) for found in held] for host, held in ranks]
     with agreement(comm):
-        if identities.index(identities[rank]) == rank:
-            check_state(index, file, where=f" on rank {rank}" if len(identities) > 1 else "")
+        for number, (part, own) in enumerate(zip(parts_of(index), files, strict=True)):
+            if [held[number] for held in identities].index(identities[rank][number]) == rank:
+                check_state(part, own, where=f" on rank {rank}" if len(identities) > 1 else "")
 
 
 def check_state(index: Index, file: DataFile, *, where: str = "") -> None:
@@ -81,7 +120,7 @@ def check_state(index: Index, file: DataFile, *, where: str = "") -> None:
         )
 
 
-def mean_length(index: Index) -> int:
+def mean_length(index: RecordIndex) -> int:
     """Return the bytes of a value on average, from a sample where there are many; 0 where there is none."""
     n = len(index)
     sample = np.unique(np.linspace(0, n - 1, min(n, _SAMPLE)).astype(np.int64))

@@ -3,22 +3,24 @@
 import logging
 import operator
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from types import TracebackType
 from typing import Any, Final, Self
 
 from lmdbio.comm import Comm, agreement, comm_or_single
-from lmdbio.layout.path import PathLike, resolve
+from lmdbio.layout.path import PathLike
 from lmdbio.layout.pool import BufferPool
 from lmdbio.reader.collective import CollectiveLoader
-from lmdbio.reader.direct import open_records
+from lmdbio.reader.databases import DatabaseFiles, Databases, find_databases
 from lmdbio.reader.epoch import EpochReader
 from lmdbio.reader.epochs import Epochs
 from lmdbio.reader.fetch import RecordFile
 from lmdbio.reader.job import Job
+from lmdbio.reader.joined_file import RecordFiles
+from lmdbio.reader.joined_index import RecordIndex, parts_of
 from lmdbio.reader.mpi_file import MpiFile
-from lmdbio.reader.opening import check_states, open_index
+from lmdbio.reader.opening import check_states, open_files, open_indexes
 from lmdbio.reader.options import ReadOptions, options_or_default
 from lmdbio.reader.prefetch import Prefetcher
 from lmdbio.reader.schedule import Schedule
@@ -53,7 +55,10 @@ class ParallelReader:
     Parameters
     ----------
     database
-        ``x.lmdb``, ``x.lmdb/data.mdb`` or a single file.
+        ``x.lmdb``, ``x.lmdb/data.mdb`` or a single file; or several of them that are read as one: a list, a glob, or a
+        directory of databases whose names differ by numbers alone. Records are numbered on from one to the next, in the
+        order of the list, or of names, their digits counted as numbers. Class numbers are those of one list, in which
+        the databases' class names are merged. Partitions are never across files, so ``"block"`` order mixes files.
     comm
         The ranks that read; they must all call. None: one process, or ``rank`` of ``world_size``.
     rank, world_size
@@ -84,7 +89,8 @@ class ParallelReader:
     options
         Finer knobs.
     index
-        The sidecar, where it does not stand beside the data file. Without a sidecar, rank 0 makes an index in memory.
+        The sidecar, where it does not stand beside the data file; of several databases, a list of them. Without a
+        sidecar, rank 0 makes an index in memory.
     on_error
         ``"abort"``: an error of ``next()``, or an exception that leaves the ``with`` block, prints one message and
         ends the job where ``world_size`` is over 1, since other ranks would wait for this one for ever; after
@@ -117,7 +123,7 @@ class ParallelReader:
 
     def __init__(
         self,
-        database: PathLike,
+        database: Databases,
         *,
         comm: Comm | None = None,
         rank: int | None = None,
@@ -132,12 +138,12 @@ class ParallelReader:
         shuffle_window: int = 4,
         streams: int | None = None,
         options: ReadOptions | None = None,
-        index: PathLike | None = None,
+        index: PathLike | Sequence[PathLike] | None = None,
         on_error: OnError = "abort",
     ) -> None:
         self._comm = comm_or_single(comm)
         self._epoch_reader: EpochReader | None = None
-        self._file: RecordFile | None = None
+        self._file: RecordFiles | None = None
         self._mpi_file: MpiFile | None = None
         self.epoch = 0
         self._start = 0  # the position at which the epoch begins, or began
@@ -165,25 +171,26 @@ class ParallelReader:
         # Without a communicator nobody knows how many machines there are: many, or one, whichever is the worse.
         has_comm = self.world_size == self._comm.Get_size()
         self._has_spare_core = has_spare_core(n_local_ranks if has_comm else self.world_size)
-        self.index, _ = open_index(database, index, comm=self._comm)
         with agreement(self._comm):
-            self._file = open_records(
-                resolve(database).data,
+            found = find_databases(database, index)
+            if io == "collective" and len(found) > 1:
+                raise ValueError(f"io: expected one database for 'collective', found {len(found)}: use 'independent'")
+        self.index, _ = open_indexes(found, comm=self._comm)
+        with agreement(self._comm):
+            self._file = open_files(
+                found,
                 direct=self._options.direct if io == "independent" else False,
                 in_order=order == "sequential" and has_comm and n_nodes == 1,
             )
         check_states(self.index, self._file, self._comm)
         with agreement(self._comm):
-            if verify == "checksum" and self.index.checksums is None:
-                raise ValueError(
-                    f"verify: expected an index with checksums, found none in {self.index.path}: "
-                    f"build it again with `lmdbio-index --checksum {os.fspath(database)}`"
-                )
+            if verify == "checksum":
+                _check_checksums(self.index, found)
             self._prefetch_bytes = prefetch_bytes
             self._schedule = self._make_schedule(streams or max(DEFAULT_STREAMS, n_nodes))
         self._pool = BufferPool(keep=self._schedule.prefetch_bytes // 4)
         if io == "collective":
-            self._mpi_file = MpiFile(self._file.path, self._comm, self._options.hints)
+            self._mpi_file = MpiFile(self._file.space.paths[0], self._comm, self._options.hints)
 
     def __len__(self) -> int:
         """Return the number of batches of a whole epoch, the same on every rank."""
@@ -305,7 +312,7 @@ class ParallelReader:
                 self.epoch + 1,
             )
 
-    def _read_epoch(self, file: RecordFile) -> EpochReader:
+    def _read_epoch(self, file: RecordFiles) -> EpochReader:
         """Return the reader of the epoch from where it begins; units that were read ahead for it are taken over."""
         before = self._epoch_reader
         follows = before is not None and before.epoch + 1 == self.epoch and not self._start
@@ -313,7 +320,7 @@ class ParallelReader:
         if before is not None:
             before.close()
         if loader is None:
-            loader = self._prefetcher(file) if self._mpi_file is None else self._collective_loader(file, self._mpi_file)
+            loader = self._prefetcher(file) if self._mpi_file is None else self._collective_loader(self._mpi_file)
         return EpochReader(
             index=self.index,
             source=file,
@@ -325,7 +332,7 @@ class ParallelReader:
             on_error=self._job.fail,
         )
 
-    def _prefetcher(self, file: RecordFile) -> Prefetcher:
+    def _prefetcher(self, file: RecordFiles) -> Prefetcher:
         options, schedule = self._options, self._schedule
         # alone, a record brings what stands around it up to multiples of the alignment
         is_scattered = self._settings.order != "sequential"
@@ -335,8 +342,7 @@ class ParallelReader:
                 UnitPlanner,
                 epoch=epoch,
                 start=start,
-                file_size=file.size,
-                path=file.path,
+                space=file.space,
                 options=options,
                 align=file.align,
                 record_size=record_size,
@@ -357,8 +363,9 @@ class ParallelReader:
             on_wait=epochs.expect_waits,
         )
 
-    def _collective_loader(self, file: RecordFile, mpi_file: MpiFile) -> CollectiveLoader:
-        schedule = self._schedule
+    def _collective_loader(self, mpi_file: MpiFile) -> CollectiveLoader:
+        schedule, file = self._schedule, self._file
+        assert isinstance(file, RecordFile)
         held, shuffled = schedule.prefetch_bytes, schedule.shuffled_size
         options = options_together(
             self._options,
@@ -370,8 +377,7 @@ class ParallelReader:
             TogetherPlanner,
             epoch=self.epoch,
             start=self._start,
-            file_size=file.size,
-            path=file.path,
+            space=file.space,
             options=options,
             align=1,
             record_size=schedule.record_size,
@@ -386,3 +392,13 @@ class ParallelReader:
             pool=self._pool,
             shares_errors=not self._job.aborts,
         )
+
+
+def _check_checksums(index: RecordIndex, found: DatabaseFiles) -> None:
+    """Raise ValueError for the first database without checksums."""
+    for part, name in zip(parts_of(index), found.names, strict=True):
+        if part.checksums is None:
+            raise ValueError(
+                f"verify: expected an index with checksums, found none in {part.path}: build it again with "
+                f"`lmdbio-index --checksum {os.fspath(name)}`"
+            )

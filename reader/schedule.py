@@ -6,11 +6,12 @@ from typing import Final, TypeVar
 
 import numpy as np
 
-from lmdbio.layout.index import Index
+from lmdbio.reader.joined_index import RecordIndex
 from lmdbio.reader.opening import mean_length
 from lmdbio.reader.options import ReadOptions
 from lmdbio.reader.sequence import Sequence, Steps
 from lmdbio.reader.settings import Settings
+from lmdbio.reader.space import Space
 from lmdbio.reader.state import VERSION, State, hash_layout
 from lmdbio.reader.unit import UnitPlanner
 
@@ -43,7 +44,7 @@ class Schedule:
 
     def __init__(
         self,
-        index: Index,
+        index: RecordIndex,
         settings: Settings,
         *,
         streams: int,
@@ -103,7 +104,7 @@ class Schedule:
         settings = self._settings
         return State(
             version=VERSION,
-            fingerprint=self._index.fingerprint.digest(),
+            fingerprint=self._index.digest(),
             layout=self._layout_hash,
             order=settings.order,
             seed=operator.index(settings.seed),
@@ -123,8 +124,7 @@ class Schedule:
         *,
         epoch: int,
         start: int,
-        file_size: int,
-        path: str,
+        space: Space,
         options: ReadOptions,
         align: int,
         record_size: int,
@@ -137,8 +137,7 @@ class Schedule:
             rank=self._rank,
             world_size=self._world_size,
             batch_size=self._settings.batch_size,
-            file_size=file_size,
-            path=path,
+            space=space,
             options=options,
             align=align,
             record_size=record_size,

@@ -16,10 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmdbio.errors import ReadError
-from lmdbio.layout.index import Index
+from lmdbio.reader.joined_index import RecordIndex
 from lmdbio.reader.options import ReadOptions
 from lmdbio.reader.plan import ReadPlan, part_repeats, plan_reads, plan_runs
 from lmdbio.reader.sequence import Sequence, Steps
+from lmdbio.reader.space import Space
 
 _SCAN_SIZE: Final = 1 << 14
 """Elements that are looked at together, about; bounds the planner's memory and spreads the cost of numpy's calls."""
@@ -64,8 +65,8 @@ class UnitPlanner:
         The epoch, and how it is dealt.
     rank, world_size, batch_size
         This rank, and what makes up a step.
-    file_size, path
-        Of the data file: an extent beyond its end is an error that names the record.
+    space
+        Of the data file, or files: an extent beyond the end of one is an error that names the record.
     options
         How reads are merged.
     align
@@ -78,15 +79,14 @@ class UnitPlanner:
 
     def __init__(
         self,
-        index: Index,
+        index: RecordIndex,
         sequence: Sequence,
         steps: Steps,
         *,
         rank: int,
         world_size: int,
         batch_size: int,
-        file_size: int,
-        path: str,
+        space: Space,
         options: ReadOptions,
         align: int,
         record_size: int,
@@ -98,8 +98,7 @@ class UnitPlanner:
         self._rank = rank
         self._batch_size = batch_size
         self._global_batch = batch_size * world_size
-        self._file_size = file_size
-        self._path = path
+        self._space = space
         self._options = options
         self._align = align
         self._record_size = max(1, record_size)
@@ -231,9 +230,7 @@ class UnitPlanner:
     def _extents(self, records: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the records' checked extents."""
         offsets, lengths = self._index.extents(records)
-        check_extents(
-            offsets, lengths, size=self._file_size, path=self._path, key_of=lambda i: self._index.keys[int(records[i])]
-        )
+        check_extents(offsets, lengths, space=self._space, key_of=lambda i: self._index.keys[int(records[i])])
         return offsets.astype(np.int64), lengths
 
 
@@ -251,22 +248,21 @@ def check_extents(
     offsets: NDArray[np.uint64],
     lengths: NDArray[np.int64],
     *,
-    size: int,
-    path: str,
+    space: Space,
     key_of: Callable[[int], bytes],
 ) -> None:
-    """Raise ReadError for the first extent that does not lie in a file of ``size`` bytes.
+    """Raise ReadError for the first extent that does not lie in its file.
 
     ``key_of`` gives the key of a record by its place in the arrays, shape (n_records,) each.
     """
-    limit = np.uint64(size)
+    limit = space.ends(offsets)
     fits = (offsets <= limit) & (lengths >= 0) & (lengths.astype(np.uint64) <= limit - np.minimum(offsets, limit))
     if fits.all():
         return
     place = int(np.argmin(fits))
-    raise ReadError(
-        path, int(offsets[place]), int(lengths[place]), f"found a file of {size} bytes: is it cut short?", key_of(place)
-    )
+    path, offset = space.place(int(offsets[place]))
+    size = int(limit[place]) - (int(offsets[place]) - offset)
+    raise ReadError(path, offset, int(lengths[place]), f"found a file of {size} bytes: is it cut short?", key_of(place))
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 
 from lmdbio.errors import ReadError
+from lmdbio.reader.space import Space
 
 
 class FakeSource:
@@ -32,6 +33,7 @@ class FakeSource:
         delay_s: float = 0.0,
         broken: int | None = None,
     ) -> None:
+        self.space = Space.of([self.path], [len(content)])
         self._content = content
         self._cached = cached
         self._delay_s = delay_s

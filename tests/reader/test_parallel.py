@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from lmdbio.comm import SingleProcess
 from lmdbio.errors import ChecksumError, MissingDatabaseError, MissingIndexError, ReadError, StaleIndexError
-from lmdbio.layout import build_index
+from lmdbio.layout import Index, build_index
 from lmdbio.layout.writer import write_database
-from lmdbio.reader import ParallelReader, ReadOptions, fetch, parallel
+from lmdbio.reader import ParallelReader, ReadOptions, fetch, opening
 from lmdbio.reader.sequence import ORDERS, Order
 from tests.reader.made import make_datum_database, overwrite, stock_values
 
@@ -384,8 +384,8 @@ def test_leaving_by_a_status_ends_the_job_with_it_and_one_line(
 
 def test_another_file_than_was_indexed_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_datum_database(tmp_path / "a.lmdb", SIZES)
-    index, _ = parallel.open_index(tmp_path / "a.lmdb", None)
-    monkeypatch.setattr(parallel, "open_index", lambda *_, **__: (index, True))
+    index = Index.open(tmp_path / "a.lmdb")
+    monkeypatch.setattr(opening, "open_index", lambda *_, **__: (index, True))
     overwrite(tmp_path / "a.lmdb" / "data.mdb", 4096 - 4, b"xxxx")
     with pytest.raises(StaleIndexError, match="found one with another metas on rank 0"):
         ParallelReader(tmp_path / "a.lmdb", comm=Rank(0, 2), batch_size=10)

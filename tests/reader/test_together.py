@@ -11,6 +11,7 @@ from lmdbio.layout import Index, build_index
 from lmdbio.layout.writer import write_database
 from lmdbio.reader.options import ReadOptions
 from lmdbio.reader.sequence import ORDERS, Order, Sequence, Steps
+from lmdbio.reader.space import Space
 from lmdbio.reader.together import TogetherPlanner, options_together, plan_rounds
 from lmdbio.reader.unit import Unit
 
@@ -50,8 +51,7 @@ def units_of(
         rank=rank,
         world_size=world_size,
         batch_size=batch_size,
-        file_size=1 << 30,
-        path="a.mdb",
+        space=Space.of(["a.mdb"], [1 << 30]),
         options=options_together(
             ReadOptions(coalesce=100_000), page_size=4096, record_size=4500, prefetch_bytes=90_000
         ),

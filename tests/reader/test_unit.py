@@ -10,6 +10,7 @@ from lmdbio.layout import Index, build_index
 from lmdbio.layout.writer import write_database
 from lmdbio.reader.options import ReadOptions
 from lmdbio.reader.sequence import ORDERS, Order, Sequence, Steps
+from lmdbio.reader.space import Space
 from lmdbio.reader.unit import Unit, UnitPlanner, check_extents
 
 N = 700
@@ -49,8 +50,7 @@ def plan(
         rank=rank,
         world_size=world_size,
         batch_size=batch_size,
-        file_size=1 << 30,
-        path="a.mdb",
+        space=Space.of(["a.mdb"], [1 << 30]),
         options=ReadOptions(coalesce=100_000),
         align=align,
         record_size=4500,
@@ -154,13 +154,16 @@ def test_a_unit_of_block_order_is_a_whole_group(index: Index) -> None:
 def test_an_extent_beyond_the_file_is_refused_by_key(offset: int, length: int) -> None:
     offsets, lengths = np.array([0, offset], np.uint64), np.array([100, length])
     with pytest.raises(ReadError, match=r"x.mdb: key b'1'.*found a file of 100 bytes") as caught:
-        check_extents(offsets, lengths, size=100, path="x.mdb", key_of=lambda place: b"%d" % place)
+        check_extents(offsets, lengths, space=Space.of(["x.mdb"], [100]), key_of=lambda place: b"%d" % place)
     assert (caught.value.offset, caught.value.length) == (offset, length)
 
 
 def test_extents_up_to_the_end_are_fine() -> None:
     check_extents(
-        np.array([0, 100], np.uint64), np.array([100, 0]), size=100, path="x", key_of=lambda place: b"%d" % place
+        np.array([0, 100], np.uint64),
+        np.array([100, 0]),
+        space=Space.of(["x"], [100]),
+        key_of=lambda place: b"%d" % place,
     )
 
 
