@@ -227,7 +227,7 @@ class _Opened:
 
     def __init__(self, found: DatabaseFiles, index: RecordIndex, options: ReadOptions) -> None:
         self.pid = os.getpid()
-        self.file = open_files(found, direct=options.direct, in_order=False)
+        self.file = open_files(found, direct=options.direct, in_order=False, retries=options.retries)
         check_states(index, self.file, SingleProcess())
         self._pool = BufferPool(keep=_KEEP)
         self._index = index

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from lmdbio.errors import ReadError
 from lmdbio.layout.path import PathLike
-from lmdbio.reader.fetch import WARM_SHARE, RecordFile
+from lmdbio.reader.fetch import WARM_SHARE, RecordFile, reopen_at
 from lmdbio.reader.file_state import cached_share, direct_align, is_cached, memory_address, network_file_system
 from lmdbio.reader.memory import available_memory
 from lmdbio.reader.options import Direct
@@ -33,7 +33,7 @@ class DirectFile(RecordFile):
 
     Parameters
     ----------
-    path, in_order
+    path, in_order, retries
         See :class:`lmdbio.reader.fetch.RecordFile`; ``in_order`` concerns what goes through the page cache.
     """
 
@@ -41,8 +41,8 @@ class DirectFile(RecordFile):
     _direct_align = 1
     _is_direct = False
 
-    def __init__(self, path: PathLike, *, in_order: bool) -> None:
-        super().__init__(path, in_order=in_order)
+    def __init__(self, path: PathLike, *, in_order: bool, retries: int = 0) -> None:
+        super().__init__(path, in_order=in_order, retries=retries)
         self._lock = Lock()
         self._asks_cached = True
         self._is_direct = True
@@ -77,23 +77,28 @@ class DirectFile(RecordFile):
         done = super().read_cached(offset, inside)
         if done is None:  # it is there, but this file system cannot promise not to wait
             try:
-                super().read_into(offset, inside)
+                super()._read_once(offset, inside)
             except ReadError:
                 return 0  # the read that waits will say what is wrong
             done = inside.nbytes
         return buffer.nbytes if done == inside.nbytes else 0
 
-    def read_into(self, offset: int, buffer: memoryview) -> None:
+    def _read_once(self, offset: int, buffer: memoryview) -> None:
         """Fill the buffer as far as the file reached when it was opened, or raise ReadError."""
         inside = self._within(offset, buffer)
         done = self._read_direct(offset, buffer, inside.nbytes) if self._takes(offset, buffer) else 0
         if done < inside.nbytes:
-            super().read_into(offset + done, inside[done:])
+            super()._read_once(offset + done, inside[done:])
+
+    def _reopen(self) -> None:
+        super()._reopen()
+        if self._is_direct:
+            reopen_at(self._direct_fd, self.path, os.O_RDONLY | _O_DIRECT)
 
     def read_array(self, offset: int, length: int) -> NDArray[np.uint8]:
         """Return the bytes as a writable array, uint8, shape (length,), through the page cache: all of them exist."""
         array = np.empty(length, np.uint8)
-        super().read_into(offset, array.data)
+        super()._read_once(offset, array.data)
         return array
 
     def close(self) -> None:
@@ -120,20 +125,26 @@ class DirectFile(RecordFile):
         return memory_address(buffer) % min(self._direct_align, mmap.PAGESIZE) == 0
 
     def _read_direct(self, offset: int, buffer: memoryview, size: int) -> int:
-        """Return the bytes filled: at least ``size``, or as many as came before it could not go on so."""
+        """Return the bytes filled: at least ``size``, or as many as came before it could not go on so.
+
+        What came short goes on from the last multiple of the alignment.
+        """
         done = 0
-        while done < size and done % self._direct_align == 0:
+        while done < size:
+            begin = done - done % self._direct_align
             try:
-                count = os.preadv(self._direct_fd, [buffer[done:]], offset + done)
+                count = os.preadv(self._direct_fd, [buffer[begin:]], offset + begin)
             except OSError as exc:
                 if exc.errno in _REFUSALS:
                     self._refuse(exc.strerror or str(exc))
                     return done
                 name = errno.errorcode.get(exc.errno or 0, "error")
                 raise ReadError(self.path, offset, size, f"{name}: {exc.strerror}") from exc
-            if count == 0:
-                return done
-            done += count
+            if begin + count <= done:  # no further so: what was there may be written over
+                return begin
+            done = begin + count
+            if done < begin + self._direct_align:
+                return done  # the same would be asked again
         return done
 
     def _refuse(self, reason: str) -> None:
@@ -169,12 +180,14 @@ def pays_direct(file_system: str | None, *, file_size: int, memory_size: int) ->
     return file_system is not None and file_size > memory_size // 2
 
 
-def open_records(path: PathLike, *, direct: Direct, in_order: bool, size: int | None = None) -> RecordFile:
+def open_records(
+    path: PathLike, *, direct: Direct, in_order: bool, size: int | None = None, retries: int = 0
+) -> RecordFile:
     """Return the data file, open for reading as wanted.
 
     Parameters
     ----------
-    path, in_order
+    path, in_order, retries
         See :class:`lmdbio.reader.fetch.RecordFile`.
     direct
         See :class:`lmdbio.reader.options.ReadOptions`.
@@ -182,9 +195,9 @@ def open_records(path: PathLike, *, direct: Direct, in_order: bool, size: int | 
         Bytes of all files that are read together; None: of this one.
     """
     if direct == "auto":
-        file = RecordFile(path, in_order=in_order)
+        file = RecordFile(path, in_order=in_order, retries=retries)
         file_system = network_file_system(file.fileno())
         if not pays_direct(file_system, file_size=size or file.size, memory_size=available_memory()):
             return file
         file.close()
-    return DirectFile(path, in_order=in_order) if direct else RecordFile(path, in_order=in_order)
+    return (DirectFile if direct else RecordFile)(path, in_order=in_order, retries=retries)

@@ -1,7 +1,11 @@
 """Reading into buffers by offset: from the page cache without waiting where the system can, and the errors' cause."""
 
+import errno
+import logging
 import os
+import time
 from collections.abc import Callable
+from threading import Lock
 from time import perf_counter
 from typing import Final, Protocol, TypeAlias
 
@@ -23,6 +27,12 @@ WARM_SHARE: Final = 0.5
 TASK_SIZE: Final = 128 << 10
 """Small reads are handed out together until they come to this many bytes, so that handing out costs little."""
 
+_PASSING: Final = (errno.EIO, errno.ESTALE, errno.ETIMEDOUT)
+"""Errors that may be gone a moment later."""
+_FIRST_PAUSE_S: Final = 0.05
+_LONGEST_PAUSE_S: Final = 5.0
+_log = logging.getLogger("lmdbio.reader")
+
 Read: TypeAlias = tuple[int, int, int]
 """First byte in the file, bytes, first byte in the buffer."""
 
@@ -42,7 +52,7 @@ class RecordSource(Protocol):
 
 
 class RecordFile(DataFile):
-    """A data file read by plan.
+    """A data file read by plan. Reads that fail for a while are tried again.
 
     It closes with the last reference to it, so that a thread that still reads never meets another file's descriptor.
 
@@ -53,10 +63,15 @@ class RecordFile(DataFile):
     in_order
         Whether this machine reads the file from end to end, so that what the kernel reads ahead is needed, too, and
         comes in large folios, which are faster to copy. Otherwise the kernel is told not to guess.
+    retries
+        See :class:`lmdbio.reader.options.ReadOptions`.
     """
 
-    def __init__(self, path: PathLike, *, in_order: bool = False) -> None:
+    def __init__(self, path: PathLike, *, in_order: bool = False, retries: int = 0) -> None:
         super().__init__(path)
+        self._retries = retries
+        self._retry_lock = Lock()
+        self._n_retries = 0
         self.space = Space.of([self.path], [self.size])
         self._tells_cached = True
         if not in_order and hasattr(os, "posix_fadvise"):
@@ -76,6 +91,53 @@ class RecordFile(DataFile):
         if hasattr(self, "_fd"):
             self.close()
 
+    @property
+    def n_retries(self) -> int:
+        """How many reads were tried again so far."""
+        return self._n_retries
+
+    def read_into(self, offset: int, buffer: memoryview) -> None:
+        """Fill the buffer, or raise ReadError once it was tried again as often as is allowed."""
+        n_failed = 0
+        while True:
+            try:
+                self._read_once(offset, buffer)
+                return
+            except ReadError as exc:
+                cause = exc.__cause__
+                code = cause.errno if isinstance(cause, OSError) else None
+                if code not in _PASSING:
+                    raise
+                if n_failed == self._retries:
+                    reason = f"{exc.reason}, {n_failed + 1} times" if n_failed else exc.reason
+                    raise ReadError(exc.path, exc.offset, exc.length, reason) from cause
+                n_failed += 1
+                self._note_retry(exc, n_failed)
+                if code == errno.ESTALE:
+                    self._reopen()
+
+    def _read_once(self, offset: int, buffer: memoryview) -> None:
+        super().read_into(offset, buffer)
+
+    def _note_retry(self, error: ReadError, n_failed: int) -> None:
+        """Count, log and wait."""
+        pause = min(_FIRST_PAUSE_S * 4 ** (n_failed - 1), _LONGEST_PAUSE_S)
+        with self._retry_lock:
+            self._n_retries += 1
+        _log.warning("%s; trying again in %.2f s (%d of %d)", error, pause, n_failed, self._retries)
+        time.sleep(pause)
+
+    def _reopen(self) -> None:
+        """Open the same file anew, under the same descriptor: a server has forgotten the handle that it gave before.
+
+        Raises
+        ------
+        ReadError
+            If the file is not there any more, or is another one.
+        """
+        with self._retry_lock:
+            reopen_at(self.fileno(), self.path, os.O_RDONLY)
+
     def read_cached(self, offset: int, buffer: memoryview) -> int | None:
         """Fill the buffer from the page cache and return the bytes filled; None where the file system cannot."""
         done = 0
@@ -88,6 +150,28 @@ class RecordFile(DataFile):
             else:
                 done += count
         return done if self._tells_cached else None
+
+
+def reopen_at(fd: int, path: str, flags: int) -> None:
+    """Make an open descriptor one of the same file, opened anew; threads may be reading by it.
+
+    Raises
+    ------
+    ReadError
+        If the path names another file by now, or none.
+    """
+    before = os.fstat(fd)
+    try:
+        new = os.open(path, flags | os.O_CLOEXEC)
+    except OSError as exc:
+        raise ReadError(path, 0, 0, f"the file cannot be opened again: {exc.strerror}: was it removed?") from exc
+    try:
+        after = os.fstat(new)
+        if (before.st_ino, before.st_size) != (after.st_ino, after.st_size):
+            raise ReadError(path, 0, 0, "expected the file that was opened, found another: was it replaced?")
+        os.dup2(new, fd, inheritable=False)
+    finally:
+        os.close(new)
 
 
 def reads_of(plan: ReadPlan) -> list[Read]:

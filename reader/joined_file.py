@@ -26,6 +26,11 @@ class JoinedFile:
         """What offset, length and place of reads should be multiples of; 1: nothing."""
         return max(file.align for file in self.files)
 
+    @property
+    def n_retries(self) -> int:
+        """How many reads were tried again so far."""
+        return sum(file.n_retries for file in self.files)
+
     def is_cold(self) -> bool:
         """Return whether most of the bytes of most files are known not to be in memory."""
         return 2 * sum(file.is_cold() for file in self.files) > len(self.files)

@@ -66,12 +66,14 @@ def open_indexes(found: DatabaseFiles, *, comm: Comm | None = None) -> tuple[Rec
         return JoinedIndex([index for index, _ in opened], found.data), all(is_stored for _, is_stored in opened)
 
 
-def open_files(found: DatabaseFiles, *, direct: Direct, in_order: bool) -> RecordFiles:
+def open_files(found: DatabaseFiles, *, direct: Direct, in_order: bool, retries: int) -> RecordFiles:
     """Return the data files, open for reading as wanted; see :func:`lmdbio.reader.direct.open_records`."""
     size = sum(map(os.path.getsize, found.data)) if len(found) > 1 else None
     files: list[RecordFile] = []
     try:
-        files += (open_records(path, direct=direct, in_order=in_order, size=size) for path in found.data)
+        files += (
+            open_records(path, direct=direct, in_order=in_order, size=size, retries=retries) for path in found.data
+        )
     except BaseException:
         for file in files:
             file.close()

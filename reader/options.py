@@ -16,6 +16,7 @@ _RANGES: Final = {
     "gap": (0, _MOST_BYTES),
     "read_size": (4096, _MOST_BYTES),
     "coalesce": (1, _MOST_BYTES),
+    "retries": (0, 1000),
 }
 
 
@@ -42,6 +43,10 @@ class ReadOptions:
         there in later epochs if it was read through the page cache. Ranks of a node share the memory, so it counts
         once, not for each. Where direct reads are refused, all goes through the page cache, which the log says once;
         and so does what is there already, where the kernel tells.
+    retries
+        How often a positioned read is tried again that the system ends with EIO, ESTALE or ETIMEDOUT, as network file
+        systems do while a server is away, 0 to 1000; after 0.05 s at first, then four times as long each time, 5 s at
+        most. Each is logged. A file that is shorter than it should be is no such error.
     hints
         What MPI-IO is told when it opens the file for collective reads, by MPI's own names, as
         ``{"cb_buffer_size": "67108864"}``; ``cb_nodes``, ``romio_cb_read`` and ``striping_unit`` are others. MPI passes
@@ -58,6 +63,7 @@ class ReadOptions:
     read_size: int = 2 << 20
     coalesce: int = 4 << 20
     direct: Direct = "auto"
+    retries: int = 3
     hints: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:

@@ -181,6 +181,7 @@ class ParallelReader:
                 found,
                 direct=self._options.direct if io == "independent" else False,
                 in_order=order == "sequential" and has_comm and n_nodes == 1,
+                retries=self._options.retries,
             )
         check_states(self.index, self._file, self._comm)
         with agreement(self._comm):
