@@ -18,6 +18,7 @@ from lmdbio.reader.epoch import name_unreadable
 from lmdbio.reader.fetch import RecordFile
 from lmdbio.reader.joined_index import RecordIndex
 from lmdbio.reader.loader import Loaded
+from lmdbio.reader.meter import Meter
 from lmdbio.reader.mpi_file import MpiFile
 from lmdbio.reader.request import EMPTY, Request, request_of
 from lmdbio.reader.unit import Unit
@@ -60,6 +61,8 @@ class CollectiveLoader:
     shares_errors
         Whether a rank that could not read its bytes tells the others, so that all fail alike; otherwise it fails
         alone, at once, and is expected to end the job.
+    meter
+        Counts the reads.
     """
 
     def __init__(
@@ -71,6 +74,7 @@ class CollectiveLoader:
         index: RecordIndex,
         pool: BufferPool,
         shares_errors: bool,
+        meter: Meter,
     ) -> None:
         self._units = units
         self._file = file
@@ -78,6 +82,7 @@ class CollectiveLoader:
         self._index = index
         self._pool = pool
         self._shares_errors = shares_errors
+        self._meter = meter
         self._next: Unit | None = None
         self._is_exhausted = False
         self._is_unplanned = False  # whether the next unit could not be planned
@@ -112,11 +117,16 @@ class CollectiveLoader:
         load = CollectiveLoad(unit, self._pool.take(unit.plan.size))
         assert load.buffer is not None
         self._next = None
+        request = request_of(unit.plan)
+        self._meter.note_held(unit.plan.size)
+        begun_at = self._meter.begin_read()
         try:
-            load.error = self._read(request_of(unit.plan), load.buffer, unit)
+            load.error = self._read(request, load.buffer, unit)
         except BaseException:
             self._lose()  # where the others are then, nobody knows
             raise
+        finally:
+            self._meter.end_read(begun_at, n_reads=1, n_bytes=request.size)
         self._is_over |= load.error is not None
         return load
 

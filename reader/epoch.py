@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Callable, Iterator
+from time import perf_counter
 
 import numpy as np
 import xxhash
@@ -13,6 +14,7 @@ from lmdbio.reader.batch import Batch
 from lmdbio.reader.fetch import RecordSource, find_unreadable
 from lmdbio.reader.joined_index import RecordIndex
 from lmdbio.reader.loader import Loaded, Loader
+from lmdbio.reader.meter import Meter
 from lmdbio.reader.sequence import Steps
 from lmdbio.reader.settings import Verify
 from lmdbio.reader.space import Space
@@ -40,6 +42,8 @@ class EpochReader(Iterator[Batch]):
         ``"checksum"`` compares every value with its stored checksum.
     on_error
         Called with an error before it is raised.
+    meter
+        Counts the batches.
 
     Raises
     ------
@@ -58,6 +62,7 @@ class EpochReader(Iterator[Batch]):
         steps: Steps,
         verify: Verify,
         on_error: Callable[[BaseException], None],
+        meter: Meter,
     ) -> None:
         self._index = index
         self._source = source
@@ -66,6 +71,7 @@ class EpochReader(Iterator[Batch]):
         self._steps = steps
         self._verify = verify
         self._on_error = on_error
+        self._meter = meter
         self.epoch = epoch
         self._step = 0
         self._next_need = 0  # the first step that needs a unit that is not taken
@@ -113,15 +119,20 @@ class EpochReader(Iterator[Batch]):
                 self._is_done = True
                 self._loader.finish_epoch()
             raise StopIteration
+        begun_at = perf_counter()
         if self._step >= self._next_need:
             self._load_units()
+            self._meter.note_wait(begun_at)
         batch = self._assemble()
         if self._verify == "checksum":
+            verified_at = perf_counter()
             verify_checksums(batch, self._index, self._source.space)
+            self._meter.note_verified(verified_at)
         if self._end is not None:  # meanwhile: units may be gone
             raise self._closed()
         self._give_back()
         self._step += 1
+        self._meter.note_batch(begun_at, n_records=len(batch), n_bytes=int(batch.lengths.sum()))
         return batch
 
     def close(self) -> None:

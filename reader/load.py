@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmdbio.layout.pool import BufferPool
-from lmdbio.reader.fetch import RecordSource, end_of_task, read_all, read_cached, reads_of
+from lmdbio.reader.fetch import Read, RecordSource, end_of_task, read_all, read_cached, reads_of
+from lmdbio.reader.meter import Meter
 from lmdbio.reader.unit import Unit
 
 
@@ -60,19 +61,21 @@ class Load:
         self.buffer = pool.take(self.size)
         self.view = self.buffer.data
 
-    def read_cached(self, source: RecordSource, lock: Condition) -> None:
+    def read_cached(self, source: RecordSource, lock: Condition, meter: Meter) -> None:
         """Do the reads as far as their bytes are in memory, without the lock meanwhile."""
         first, self.next_read = self.next_read, len(self.reads)
         assert self.view is not None
         end = first
+        begun_at = meter.begin_read()
         try:
             lock.release()
             end = read_cached(source, self.reads, first, self.view)
         finally:
             lock.acquire()
             self.next_read = end
+            meter.end_read(begun_at, n_reads=end - first, n_bytes=_bytes_of(self.reads[first:end]))
 
-    def read_some(self, source: RecordSource, lock: Condition, *, on_miss: Callable[[], None]) -> bool:
+    def read_some(self, source: RecordSource, lock: Condition, meter: Meter, *, on_miss: Callable[[], None]) -> bool:
         """Do the next reads, without the lock meanwhile, and return whether their bytes were in memory.
 
         Those who wait for ``lock`` are told when no reads are in flight any more. ``on_miss`` is called before a wait.
@@ -84,6 +87,7 @@ class Load:
         assert self.view is not None
         error: BaseException | None = None
         was_cached = False
+        begun_at = meter.begin_read()
         try:
             lock.release()
             was_cached = read_all(source, reads, self.view, on_miss=on_miss)
@@ -94,8 +98,13 @@ class Load:
         finally:
             lock.acquire()
             self.in_flight -= 1
+            meter.end_read(begun_at, n_reads=len(reads), n_bytes=_bytes_of(reads))
             self.was_cached &= was_cached
             self.error = self.error or error
             if not self.in_flight:
                 lock.notify_all()
         return was_cached
+
+
+def _bytes_of(reads: list[Read]) -> int:
+    return sum(length for _, length, _ in reads)

@@ -19,6 +19,7 @@ from lmdbio.reader.fetch import RecordFile
 from lmdbio.reader.job import Job
 from lmdbio.reader.joined_file import RecordFiles
 from lmdbio.reader.joined_index import RecordIndex, parts_of
+from lmdbio.reader.meter import Meter, Stats
 from lmdbio.reader.mpi_file import MpiFile
 from lmdbio.reader.opening import check_states, open_files, open_indexes
 from lmdbio.reader.options import ReadOptions, options_or_default
@@ -38,6 +39,7 @@ from lmdbio.reader.settings import (
     require_mpi,
 )
 from lmdbio.reader.state import State
+from lmdbio.reader.timeline import DEFAULT_SPANS, Timeline
 from lmdbio.reader.together import TogetherPlanner, options_together
 from lmdbio.reader.unit import UnitPlanner
 
@@ -145,6 +147,8 @@ class ParallelReader:
         self._epoch_reader: EpochReader | None = None
         self._file: RecordFiles | None = None
         self._mpi_file: MpiFile | None = None
+        self._meter = Meter()
+        self._n_retries = 0
         self.epoch = 0
         self._start = 0  # the position at which the epoch begins, or began
         self._is_begun = False
@@ -230,6 +234,19 @@ class ParallelReader:
         self.epoch = epoch
         self._is_begun = self._is_loaded = False
 
+    @property
+    def stats(self) -> Stats:
+        """What this rank has read, and how long that took, since the reader was opened."""
+        return self._meter.stats(retries=self._n_retries if self._file is None else self._file.n_retries)
+
+    def record_timeline(self, n_spans: int = DEFAULT_SPANS) -> Timeline:
+        """Note from now on when each read, and each wait for one, is; the latest ``n_spans`` are kept.
+
+        ``save()`` of what is returned writes them for a browser to show.
+        """
+        self._meter.timeline = Timeline(n_spans)
+        return self._meter.timeline
+
     def state_dict(self) -> dict[str, Any]:
         """Return where the reader stands: small, for JSON, and the same on every rank that has taken as many batches.
 
@@ -281,6 +298,7 @@ class ParallelReader:
         finally:
             self._pool.clear()
             if self._file is not None:
+                self._n_retries = self._file.n_retries
                 self._file.close()
                 self._file = None
 
@@ -331,6 +349,7 @@ class ParallelReader:
             steps=self._schedule.steps(self._start),
             verify=self._settings.verify,
             on_error=self._job.fail,
+            meter=self._meter,
         )
 
     def _prefetcher(self, file: RecordFiles) -> Prefetcher:
@@ -362,6 +381,7 @@ class ParallelReader:
             window=max(options.depth_of(options.read_size) * options.read_size, 2 * unit_size),
             least_window=2 * unit_size if self._has_spare_core else 0,
             on_wait=epochs.expect_waits,
+            meter=self._meter,
         )
 
     def _collective_loader(self, mpi_file: MpiFile) -> CollectiveLoader:
@@ -392,6 +412,7 @@ class ParallelReader:
             index=self.index,
             pool=self._pool,
             shares_errors=not self._job.aborts,
+            meter=self._meter,
         )
 
 

@@ -17,6 +17,7 @@ from lmdbio.reader.crew import Crew
 from lmdbio.reader.fetch import RecordSource
 from lmdbio.reader.load import Load
 from lmdbio.reader.loader import Loaded
+from lmdbio.reader.meter import Meter
 from lmdbio.reader.unit import Unit
 from lmdbio.reader.window import Window
 
@@ -45,6 +46,8 @@ class Prefetcher:
         Bytes to run ahead, with one thread, while all is in memory; 0: the consumer reads alone then.
     on_wait
         Called when bytes turn out not to be in memory.
+    meter
+        Counts the reads.
     """
 
     def __init__(
@@ -58,6 +61,7 @@ class Prefetcher:
         window: int,
         least_window: int,
         on_wait: Callable[[], None],
+        meter: Meter,
     ) -> None:
         self._epochs = epochs
         self._units: Iterator[Unit] = iter(())  # of the epoch that is being planned
@@ -65,6 +69,7 @@ class Prefetcher:
         self._pool = pool
         self._depth_of = depth_of
         self._on_wait = on_wait
+        self._meter = meter
         self._lock = RLock()  # the garbage collector may call `abandon` in a thread that holds it
         self._work = Condition(self._lock)  # a thread may find something to do
         self._progress = Condition(self._lock)  # reads or a plan were finished
@@ -144,7 +149,7 @@ class Prefetcher:
             if self._window.size and not self._crew:
                 self._crew.start(1, self._run, self)
             if not self._window.size:
-                load.read_cached(self._source, self._progress)
+                load.read_cached(self._source, self._progress, self._meter)
             while load.has_reads:
                 has_waited |= not self._read_some(load)
             while load.in_flight:
@@ -275,13 +280,14 @@ class Prefetcher:
             return
         load.begin(self._pool)
         self._window.begin(load.size)
+        self._meter.note_held(self._window.held)
         if self._window.is_open:
             self._crew.start(self._depth_of(load.read_size), self._run, self)
         if self._window.size:
             self._work.notify(len(load.reads))
 
     def _read_some(self, load: Load) -> bool:
-        return load.read_some(self._source, self._progress, on_miss=self._run_ahead)
+        return load.read_some(self._source, self._progress, self._meter, on_miss=self._run_ahead)
 
     def _run_ahead(self) -> None:
         """Open the window, and start the threads: called when a read is about to wait."""

@@ -16,6 +16,7 @@ from lmdbio.layout.pool import BufferPool
 from lmdbio.reader.collective import CollectiveLoader
 from lmdbio.reader.epoch import EpochReader
 from lmdbio.reader.fetch import RecordFile
+from lmdbio.reader.meter import Meter
 from lmdbio.reader.options import ReadOptions
 from lmdbio.reader.request import Request
 from lmdbio.reader.sequence import ORDERS, Order, Sequence, Steps
@@ -132,6 +133,7 @@ class Rank:
             index=index,
             pool=BufferPool(keep=1 << 20),
             shares_errors=shares_errors,
+            meter=Meter(),
         )
         self.batches = EpochReader(
             index=index,
@@ -142,6 +144,7 @@ class Rank:
             steps=self.steps,
             verify="none",
             on_error=lambda error: None,
+            meter=Meter(),
         )
 
     def read(self) -> list[tuple[list[int], list[bytes]]]:

@@ -8,6 +8,7 @@ import pytest
 from lmdbio.errors import ReadError
 from lmdbio.layout.pool import BufferPool
 from lmdbio.reader.load import Load
+from lmdbio.reader.meter import Meter
 from lmdbio.reader.plan import plan_reads
 from lmdbio.reader.unit import Unit
 from tests.reader.sources import FakeSource
@@ -49,7 +50,7 @@ def test_its_reads_are_done_once_each(load: Load, lock: Condition) -> None:
     source = Watched(lock)
     with lock:
         while load.has_reads:
-            assert not load.read_some(source, lock, on_miss=lambda: None)
+            assert not load.read_some(source, lock, Meter(), on_miss=lambda: None)
     assert source.waits == [(offset, READ_SIZE) for offset in range(0, len(CONTENT), READ_SIZE)]
     assert all(source.was_free)
     assert (load.buffer.tobytes(), load.in_flight, load.was_cached, load.error) == (CONTENT, 0, False, None)
@@ -58,18 +59,18 @@ def test_its_reads_are_done_once_each(load: Load, lock: Condition) -> None:
 def test_what_is_in_memory_is_read_up_to_the_first_byte_that_is_not(load: Load, lock: Condition) -> None:
     source = Watched(lock, cached=lambda offset: offset < 3 * READ_SIZE)
     with lock:
-        load.read_cached(source, lock)
+        load.read_cached(source, lock, Meter())
         assert (load.next_read, load.has_reads, source.waits) == (3, True, [])
-        assert not load.read_some(source, lock, on_miss=lambda: None)
+        assert not load.read_some(source, lock, Meter(), on_miss=lambda: None)
     assert source.waits == [(3 * READ_SIZE, READ_SIZE)]
 
 
 def test_after_an_error_there_is_nothing_more_to_read(load: Load, lock: Condition) -> None:
     source = Watched(lock, broken=READ_SIZE + 5)
     with lock:
-        load.read_some(source, lock, on_miss=lambda: None)
+        load.read_some(source, lock, Meter(), on_miss=lambda: None)
         assert load.has_reads
-        load.read_some(source, lock, on_miss=lambda: None)
+        load.read_some(source, lock, Meter(), on_miss=lambda: None)
     assert isinstance(load.error, ReadError)
     assert (load.has_reads, load.in_flight) == (False, 0)
 
@@ -80,6 +81,6 @@ def test_an_interrupt_is_raised_and_kept(load: Load, lock: Condition) -> None:
 
     with lock:
         with pytest.raises(KeyboardInterrupt):
-            load.read_some(Watched(lock), lock, on_miss=interrupt)
+            load.read_some(Watched(lock), lock, Meter(), on_miss=interrupt)
         assert isinstance(load.error, KeyboardInterrupt)
         assert load.in_flight == 0

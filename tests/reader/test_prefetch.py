@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from lmdbio.errors import ReadError
 from lmdbio.layout.pool import BufferPool
+from lmdbio.reader.meter import Meter
 from lmdbio.reader.plan import plan_reads
 from lmdbio.reader.prefetch import Prefetcher
 from lmdbio.reader.unit import Unit
@@ -43,6 +44,7 @@ def make_prefetcher(source: FakeSource, *, n_units: int = N_UNITS, **options: An
         "window": 2 * SIZE,
         "least_window": 0,
         "on_wait": lambda: None,
+        "meter": Meter(),
     } | options
     return Prefetcher(iter([units(n_units)]), source=source, pool=BufferPool(keep=1 << 22), **settings)
 
@@ -87,6 +89,7 @@ def test_units_arrive_in_order_and_whole(
         window=1 << 16,
         least_window=least_window,
         on_wait=lambda: None,
+        meter=Meter(),
     )
     assert drain(prefetcher) == [CONTENT[offset : offset + length] for offset, length in extents]
     prefetcher.close()
@@ -126,6 +129,7 @@ def test_buffers_of_cached_units_are_used_again_at_once() -> None:
         window=1,
         least_window=0,
         on_wait=lambda: None,
+        meter=Meter(),
     )
     places = set()
     while prefetcher.peek() is not None:
@@ -232,6 +236,7 @@ def test_an_error_of_planning_comes_after_the_units_before_it() -> None:
             window=1 << 20,
             least_window=0,
             on_wait=lambda: None,
+            meter=Meter(),
         )
         for _ in range(5):
             prefetcher.peek()
@@ -264,6 +269,7 @@ def test_threads_that_wait_hold_no_buffer() -> None:
         window=1 << 22,
         least_window=0,
         on_wait=lambda: None,
+        meter=Meter(),
     )
     drain(prefetcher)
     gc.collect()
@@ -300,6 +306,7 @@ def make_for_epochs(source: FakeSource, epochs: Iterator[Iterator[Unit]], **opti
         "window": 4 * SIZE,
         "least_window": 0,
         "on_wait": lambda: None,
+        "meter": Meter(),
     } | options
     return Prefetcher(epochs, source=source, pool=BufferPool(keep=1 << 22), **settings)
 
