@@ -17,6 +17,7 @@ from lmdbio.cli.index import index
 from lmdbio.cli.info import info
 from lmdbio.cli.launch import find_launch
 from lmdbio.cli.options import Version
+from lmdbio.cli.read import read
 from lmdbio.cli.text import print_error
 from lmdbio.cli.usage import UsageError, describe
 from lmdbio.cli.verify import verify
@@ -29,6 +30,7 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "get": get,
     "verify": verify,
     "bench": bench,
+    "read": read,
 }
 _RANK_0_ALONE = {"lmdbio info", "lmdbio get"}  # these answer one person; every rank would say the same
 _BAD_USAGE = 2

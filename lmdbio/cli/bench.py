@@ -1,27 +1,24 @@
 """``lmdbio bench``: how fast a database is read where it lies, in each way and by stock LMDB, and what to use."""
 
-import importlib.util
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from lmdbio.cli.failure import CommandError
-from lmdbio.cli.launch import find_launch
+from lmdbio.cli.launch import communicator, find_launch
 from lmdbio.cli.options import Database, IndexFile, Json, Quiet
 from lmdbio.cli.parsing import positive_number, seconds_from_1
+from lmdbio.cli.plotting import require_plotting
 from lmdbio.cli.progress import Progress
 from lmdbio.cli.text import print_json
 
 if TYPE_CHECKING:
-    from lmdbio.comm import Comm
     from lmdbio.reader.runs import Run
     from lmdbio.reader.survey import Survey
     from lmdbio.reader.ways import State
 
 _STATES: "Final[tuple[State, ...]]" = ("warm", "cold")
-_PLOT_SUFFIXES: Final = (".png", ".svg", ".pdf")
 
 
 def bench(
@@ -75,8 +72,8 @@ def bench(
 
     states, wanted = _parse_states(state), _parse_counts(nodes)
     if plot is not None:
-        _require_plotting(plot)
-    comm = _communicator()
+        require_plotting(plot)
+    comm = communicator()
     facts = survey(db, comm=comm)
     runs = _plan(facts, states, wanted, rounds=rounds, time_limit_s=time_limit)
     talks = find_launch().rank == 0
@@ -105,23 +102,6 @@ def bench(
         print_json(report_as_json(report))
     elif talks and not quiet:
         print_report(report)
-
-
-def _communicator() -> "Comm":
-    """Return the communicator of all ranks that a launcher started; a stand-in for a process alone."""
-    launched = find_launch().size
-    if launched == 1:
-        from lmdbio.comm import SingleProcess
-
-        return SingleProcess()
-    from mpi4py import MPI
-
-    if MPI.COMM_WORLD.Get_size() != launched:
-        raise CommandError(
-            f"expected {launched} ranks, which the launcher started, found {MPI.COMM_WORLD.Get_size()} in MPI: start "
-            "them with the mpiexec or srun of the MPI that mpi4py was built for"
-        )
-    return MPI.COMM_WORLD
 
 
 def _plan(
@@ -167,14 +147,3 @@ def _parse_counts(text: str | None) -> list[int] | None:
     if not counts or counts[0] < 1:
         raise typer.BadParameter(f"--nodes: expected numbers from 1 such as 1,2,4, found {text!r}")
     return counts
-
-
-def _require_plotting(plot: Path) -> None:
-    """Know before the work begins that its result can be drawn, and has a place."""
-    if importlib.util.find_spec("matplotlib") is None:
-        raise CommandError("--plot: expected matplotlib, found none: pip install 'lmdbio[plot]'")
-    if plot.suffix.lower() not in _PLOT_SUFFIXES:
-        raise typer.BadParameter(f"--plot: expected a name in {', '.join(_PLOT_SUFFIXES)}, found {str(plot)!r}")
-    folder = plot.parent
-    if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
-        raise CommandError(f"{plot}: expected a directory that can be written, found none at {folder}")

@@ -3,8 +3,12 @@
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from lmdbio.cli.failure import CommandError
+
+if TYPE_CHECKING:
+    from lmdbio.comm import Comm
 
 _LAUNCHERS = (
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),  # Open MPI's mpiexec
@@ -53,3 +57,20 @@ def require_one_process() -> None:
             f"expected one process, found {launch.size} ranks: this command writes one output, "
             "start it without mpiexec or srun (it uses several cores by itself)"
         )
+
+
+def communicator() -> "Comm":
+    """Return the communicator of all ranks that a launcher started; a stand-in for a process alone."""
+    launched = find_launch().size
+    if launched == 1:
+        from lmdbio.comm import SingleProcess
+
+        return SingleProcess()
+    from mpi4py import MPI
+
+    if MPI.COMM_WORLD.Get_size() != launched:
+        raise CommandError(
+            f"expected {launched} ranks, which the launcher started, found {MPI.COMM_WORLD.Get_size()} in MPI: start "
+            "them with the mpiexec or srun of the MPI that mpi4py was built for"
+        )
+    return MPI.COMM_WORLD

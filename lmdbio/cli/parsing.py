@@ -37,12 +37,21 @@ def positive_number(text: str | int) -> int:
 
 def seconds_from_1(text: str | float) -> float:
     """Return the seconds, of which a part may be given, that a text is: 1 or more, and not without end."""
+    return _seconds(text, least=1)
+
+
+def seconds_from_0(text: str | float) -> float:
+    """Return the seconds, of which a part may be given, that a text is: 0 or more, and not without end."""
+    return _seconds(text, least=0)
+
+
+def _seconds(text: str | float, *, least: int) -> float:
     try:
         seconds = float(text)
     except ValueError:
-        seconds = 0.0
-    if not 1 <= seconds < float("inf"):
-        raise typer.BadParameter(f"expected seconds, 1 or more, found {str(text)!r}")
+        seconds = -1.0
+    if not least <= seconds < float("inf"):
+        raise typer.BadParameter(f"expected seconds, {least} or more, found {str(text)!r}")
     return seconds
 
 

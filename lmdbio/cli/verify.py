@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lmdbio.cli.failure import CommandError
-from lmdbio.cli.launch import find_launch
+from lmdbio.cli.launch import communicator, find_launch
 from lmdbio.cli.options import Database, IndexFile, Json, Quiet
 from lmdbio.cli.progress import Progress
 from lmdbio.cli.sizes import format_rate, format_size
@@ -15,7 +15,6 @@ from lmdbio.cli.text import plural, print_json, print_line, print_table
 from lmdbio.layout.printable import printable
 
 if TYPE_CHECKING:
-    from lmdbio.comm import Comm
     from lmdbio.reader.verify import CrossCheck, Finding
 
 _SHOWN = 20
@@ -43,7 +42,7 @@ def verify(
             db,
             index,
             stock=cross_check,
-            comm=_communicator(),
+            comm=communicator(),
             planned=lambda total: progress.begin("verify", total),
             progress=progress,
         )
@@ -55,15 +54,6 @@ def verify(
             _print(found, seconds, cross_check=cross_check)
     if found.n_findings:
         raise CommandError(f"{db}: {plural(found.n_findings, 'difference')}, the first: {_describe(found.findings[0])}")
-
-
-def _communicator() -> "Comm | None":
-    """Return the communicator of all ranks, if a launcher started more than one."""
-    if find_launch().size == 1:
-        return None
-    from mpi4py import MPI
-
-    return MPI.COMM_WORLD
 
 
 def _print(found: "CrossCheck", seconds: float, *, cross_check: bool) -> None:
