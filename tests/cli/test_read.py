@@ -136,6 +136,5 @@ def test_all_ranks_read_and_one_talks(small: Path, tmp_path: Path) -> None:
     assert epoch["records"] == N
     assert [rank["records"] for rank in epoch["ranks"]] == [N // 2] * 2
     for rank in (0, 1):
-        assert {event["pid"] for event in json.loads((tmp_path / f"t.json.{rank}").read_text())["traceEvents"]} == {
-            rank
-        }
+        trace = json.loads((tmp_path / f"t.json.{rank}").read_text())
+        assert {event["pid"] for event in trace["traceEvents"]} == {rank}
