@@ -34,7 +34,8 @@ class BufferPool:
         self._free_size = 0
         # A lease may end in any thread at any moment (the garbage collector), even in one that holds the lock:
         # it only appends here, which needs no lock.
-        self._returned: deque[NDArray[np.uint8]] = deque()
+        self._returned: deque[tuple[NDArray[np.uint8], int]] = deque()
+        self._lent_size = 0
 
     @property
     def free_size(self) -> int:
@@ -43,11 +44,19 @@ class BufferPool:
             self._collect()
             return self._free_size
 
+    @property
+    def lent_size(self) -> int:
+        """Bytes of all arrays that something still refers to."""
+        with self._lock:
+            self._collect()
+            return self._lent_size
+
     def take(self, size: int) -> NDArray[np.uint8]:
         """Return a writable array, uint8, shape (size,), whose content is arbitrary."""
         with self._lock:
             self._collect()
             memory = self._pop(size)
+            self._lent_size += size
         if memory is None:
             memory = _allocate(_capacity(size))
         lease = _Lease(memory, size, self._returned)
@@ -61,7 +70,8 @@ class BufferPool:
 
     def _collect(self) -> None:
         while self._returned:
-            memory = self._returned.popleft()
+            memory, size = self._returned.popleft()
+            self._lent_size -= size
             self._free.append(memory)
             self._free_size += memory.nbytes
         while self._free_size > self._keep:
@@ -80,10 +90,11 @@ class BufferPool:
 class _Lease:
     """What every view of a lent buffer refers to in the end; the buffer goes back when it dies."""
 
-    __slots__ = ("__array_interface__", "_memory", "_returned")
+    __slots__ = ("__array_interface__", "_memory", "_returned", "_size")
 
-    def __init__(self, memory: NDArray[np.uint8], size: int, returned: deque[NDArray[np.uint8]]) -> None:
+    def __init__(self, memory: NDArray[np.uint8], size: int, returned: deque[tuple[NDArray[np.uint8], int]]) -> None:
         self._memory = memory
+        self._size = size
         self._returned = returned
         address = memory.__array_interface__["data"][0]
         self.__array_interface__: dict[str, Any] = {
@@ -94,7 +105,7 @@ class _Lease:
         }
 
     def __del__(self) -> None:
-        self._returned.append(self._memory)
+        self._returned.append((self._memory, self._size))
 
 
 def _allocate(size: int) -> NDArray[np.uint8]:

@@ -1,6 +1,6 @@
 """A batch: the records of one step in one buffer, with offsets and lengths."""
 
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +40,7 @@ class Batch:
     ) -> None:
         self._index = index
         self._buffer: NDArray[np.uint8] | None = buffer
+        self._decoded: list[Any] | None = None
         self.indices = indices
         self.offsets = offsets
         self.lengths = lengths
@@ -99,6 +100,23 @@ class Batch:
         return np.lib.stride_tricks.as_strided(buffer[first:], (len(lengths), size), (stride, 1))
 
     @property
+    def decoded(self) -> list[Any]:
+        """What ``decode=`` has made of each record's data; with the batch's own lifetime, not the buffer's.
+
+        Raises
+        ------
+        ValueError
+            If the reader has no ``decode=``.
+        """
+        if self._decoded is None:
+            raise ValueError("decoded: expected a batch of a reader with decode=, found one of a reader without")
+        return self._decoded
+
+    @decoded.setter
+    def decoded(self, values: list[Any]) -> None:
+        self._decoded = values
+
+    @property
     def keys(self) -> list[bytes]:
         """The keys, made on demand."""
         keys = self._index.keys
@@ -118,7 +136,9 @@ class Batch:
         packed = np.empty(int(ends[-1]) if len(ends) else 0, np.uint8)
         places = ends - self.lengths
         copy_ranges(packed, places, self.buffer, self.offsets, self.lengths)
-        return Batch(self._index, self.indices.copy(), packed, places, self.lengths.copy())
+        batch = Batch(self._index, self.indices.copy(), packed, places, self.lengths.copy())
+        batch._decoded = self._decoded
+        return batch
 
     def release(self) -> None:
         """Drop the batch's hold of its buffer; views that were taken before stay good. A second call does nothing."""

@@ -3,6 +3,7 @@
 import contextlib
 from collections.abc import Callable, Iterator
 from time import perf_counter
+from typing import Final
 
 import numpy as np
 import xxhash
@@ -15,10 +16,14 @@ from lmdbio.reader.fetch import RecordSource, find_unreadable
 from lmdbio.reader.joined_index import RecordIndex
 from lmdbio.reader.loader import Loaded, Loader
 from lmdbio.reader.meter import Meter
+from lmdbio.reader.notices import warn_of_held
 from lmdbio.reader.sequence import Steps
 from lmdbio.reader.settings import Verify
 from lmdbio.reader.space import Space
 from lmdbio.reader.unit import Unit
+
+_SPARE_BATCHES: Final = 8
+"""Batches that a caller may hold in any case, being large: the one at hand, and some on their way to a device."""
 
 
 class EpochReader(Iterator[Batch]):
@@ -44,6 +49,8 @@ class EpochReader(Iterator[Batch]):
         Called with an error before it is raised.
     meter
         Counts the batches.
+    prefetch_bytes
+        Bytes that reading ahead may hold; the caller is warned where batches come to more than twice as many.
 
     Raises
     ------
@@ -63,6 +70,7 @@ class EpochReader(Iterator[Batch]):
         verify: Verify,
         on_error: Callable[[BaseException], None],
         meter: Meter,
+        prefetch_bytes: int,
     ) -> None:
         self._index = index
         self._source = source
@@ -72,6 +80,7 @@ class EpochReader(Iterator[Batch]):
         self._verify = verify
         self._on_error = on_error
         self._meter = meter
+        self._prefetch_bytes = prefetch_bytes
         self.epoch = epoch
         self._step = 0
         self._next_need = 0  # the first step that needs a unit that is not taken
@@ -132,7 +141,11 @@ class EpochReader(Iterator[Batch]):
             raise self._closed()
         self._give_back()
         self._step += 1
-        self._meter.note_batch(begun_at, n_records=len(batch), n_bytes=int(batch.lengths.sum()))
+        n_bytes = int(batch.lengths.sum())
+        held = self._pool.lent_size
+        if held > 2 * self._prefetch_bytes + _SPARE_BATCHES * n_bytes:
+            warn_of_held(held, self._prefetch_bytes)
+        self._meter.note_batch(begun_at, n_records=len(batch), n_bytes=n_bytes)
         return batch
 
     def close(self) -> None:

@@ -35,6 +35,8 @@ class Stats:
     """Seconds of them in which units were read or waited for."""
     verify_s: float = 0.0
     """Seconds of them in which checksums were compared."""
+    decode_s: float = 0.0
+    """Seconds in which the consumer waited for ``decode=``, beside ``next_s``."""
     read_s: float = 0.0
     """Seconds of all reads, one after the other; many are in flight at a time."""
     busy_s: float = 0.0
@@ -84,7 +86,7 @@ class Meter:
         self._changed_at = 0.0
         self._read_s = self._busy_s = 0.0
         self._batches = self._records = self._useful_bytes = 0
-        self._next_s = self._wait_s = self._verify_s = 0.0
+        self._next_s = self._wait_s = self._verify_s = self._decode_s = 0.0
         self.timeline: Timeline | None = None
         """Where spans are noted, if anywhere."""
 
@@ -117,6 +119,10 @@ class Meter:
         """Count the time since then as spent on checksums."""
         self._verify_s += self._span("verify", begun_at)
 
+    def note_decoded(self, begun_at: float) -> None:
+        """Count the time since then as spent on waiting for decoding."""
+        self._decode_s += self._span("decode", begun_at)
+
     def note_batch(self, begun_at: float, *, n_records: int, n_bytes: int) -> None:
         """Count a batch that ``next()``, called at that time, hands out now."""
         self._next_s += self._span("next", begun_at)
@@ -139,6 +145,7 @@ class Meter:
             next_s=self._next_s,
             wait_s=self._wait_s,
             verify_s=self._verify_s,
+            decode_s=self._decode_s,
             read_s=self._read_s + self._in_flight * open_s,
             busy_s=self._busy_s + open_s,
             retries=retries,

@@ -3,7 +3,7 @@
 import logging
 import operator
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from types import TracebackType
 from typing import Any, Final, Self
@@ -11,16 +11,19 @@ from typing import Any, Final, Self
 from lmdbio.comm import Comm, agreement, comm_or_single
 from lmdbio.layout.path import PathLike
 from lmdbio.layout.pool import BufferPool
+from lmdbio.reader.batch import Batch
 from lmdbio.reader.collective import CollectiveLoader
 from lmdbio.reader.databases import DatabaseFiles, Databases, find_databases
+from lmdbio.reader.decode import Decode, DecodedEpoch, Decoder
 from lmdbio.reader.epoch import EpochReader
 from lmdbio.reader.epochs import Epochs
 from lmdbio.reader.fetch import RecordFile
 from lmdbio.reader.job import Job
-from lmdbio.reader.joined_file import RecordFiles
+from lmdbio.reader.joined_file import RecordFiles, files_of
 from lmdbio.reader.joined_index import RecordIndex, parts_of
 from lmdbio.reader.meter import Meter, Stats
 from lmdbio.reader.mpi_file import MpiFile
+from lmdbio.reader.notices import warn_of_affinity, warn_of_readahead, warn_of_sorted_classes
 from lmdbio.reader.opening import check_states, open_files, open_indexes
 from lmdbio.reader.options import ReadOptions, options_or_default
 from lmdbio.reader.prefetch import Prefetcher
@@ -43,6 +46,8 @@ from lmdbio.reader.timeline import DEFAULT_SPANS, Timeline
 from lmdbio.reader.together import TogetherPlanner, options_together
 from lmdbio.reader.unit import UnitPlanner
 
+_LEAST_THREADS: Final = 2
+"""The consumer, and one that reads ahead."""
 _log: Final = logging.getLogger("lmdbio.reader")
 
 
@@ -93,6 +98,11 @@ class ParallelReader:
     index
         The sidecar, where it does not stand beside the data file; of several databases, a list of them. Without a
         sidecar, rank 0 makes an index in memory.
+    decode
+        Called with the data of each record, a memoryview, in threads and ahead of need; ``batch.decoded`` has what it
+        returns. It must not keep the memoryview, and what it does in Python itself, one thread at a time can do.
+    decode_threads
+        Threads that call ``decode``; one for each CPU that this process may use by default.
     on_error
         ``"abort"``: an error of ``next()``, or an exception that leaves the ``with`` block, prints one message and
         ends the job where ``world_size`` is over 1, since other ranks would wait for this one for ever; after
@@ -141,10 +151,13 @@ class ParallelReader:
         streams: int | None = None,
         options: ReadOptions | None = None,
         index: PathLike | Sequence[PathLike] | None = None,
+        decode: Decode | None = None,
+        decode_threads: int | None = None,
         on_error: OnError = "abort",
     ) -> None:
         self._comm = comm_or_single(comm)
-        self._epoch_reader: EpochReader | None = None
+        self._epoch_reader: EpochReader | DecodedEpoch | None = None
+        self._decoder: Decoder | None = None
         self._file: RecordFiles | None = None
         self._mpi_file: MpiFile | None = None
         self._meter = Meter()
@@ -162,6 +175,10 @@ class ParallelReader:
                 raise ValueError("io: expected a communicator for 'collective', found a rank without: pass comm=")
             if io == "collective":
                 require_mpi()
+            if decode is not None and not callable(decode):
+                raise TypeError(f"decode: expected a function, found {type(decode).__name__}")
+            if decode_threads is not None and operator.index(decode_threads) < 1:
+                raise ValueError(f"decode_threads: expected 1 or more, found {decode_threads}")
             if prefetch_bytes is not None and operator.index(prefetch_bytes) < 1:
                 raise ValueError(f"prefetch_bytes: expected 1 or more, found {prefetch_bytes}")
         agree_on(self._comm, asdict(settings))
@@ -193,7 +210,10 @@ class ParallelReader:
                 _check_checksums(self.index, found)
             self._prefetch_bytes = prefetch_bytes
             self._schedule = self._make_schedule(streams or max(DEFAULT_STREAMS, n_nodes))
+        self._decoder = None if decode is None else Decoder(decode, decode_threads)
         self._pool = BufferPool(keep=self._schedule.prefetch_bytes // 4)
+        if self.rank == 0:
+            self._give_notice(decode_threads)
         if io == "collective":
             self._mpi_file = MpiFile(self._file.space.paths[0], self._comm, self._options.hints)
 
@@ -201,7 +221,7 @@ class ParallelReader:
         """Return the number of batches of a whole epoch, the same on every rank."""
         return self._schedule.n_steps
 
-    def __iter__(self) -> EpochReader:
+    def __iter__(self) -> Iterator[Batch]:
         if self._file is None:
             raise ValueError("reader: expected an open one, found it closed")
         is_over = self._is_loaded and self._start == len(self.index)
@@ -296,6 +316,8 @@ class ParallelReader:
             if self._mpi_file is not None:
                 self._mpi_file.close()
         finally:
+            if self._decoder is not None:
+                self._decoder.close()
             self._pool.clear()
             if self._file is not None:
                 self._n_retries = self._file.n_retries
@@ -322,6 +344,16 @@ class ParallelReader:
             prefetch_bytes=self._prefetch_bytes,
         )
 
+    def _give_notice(self, decode_threads: int | None) -> None:
+        """Warn of what will be slow, or poor."""
+        warn_of_affinity(max(_LEAST_THREADS, self._options.depth or 0, decode_threads or 0))
+        if self._settings.order == "block":
+            warn_of_sorted_classes(self.index, shuffle_window=self._settings.shuffle_window)
+        assert self._file is not None
+        for file in files_of(self._file):
+            if file.align == 1:
+                warn_of_readahead(file.fileno(), file.path)
+
     def _warn_of_epochs(self) -> None:
         if not self._has_warned:
             self._has_warned = True
@@ -331,7 +363,7 @@ class ParallelReader:
                 self.epoch + 1,
             )
 
-    def _read_epoch(self, file: RecordFiles) -> EpochReader:
+    def _read_epoch(self, file: RecordFiles) -> EpochReader | DecodedEpoch:
         """Return the reader of the epoch from where it begins; units that were read ahead for it are taken over."""
         before = self._epoch_reader
         follows = before is not None and before.epoch + 1 == self.epoch and not self._start
@@ -340,7 +372,7 @@ class ParallelReader:
             before.close()
         if loader is None:
             loader = self._prefetcher(file) if self._mpi_file is None else self._collective_loader(self._mpi_file)
-        return EpochReader(
+        epoch_reader = EpochReader(
             index=self.index,
             source=file,
             loader=loader,
@@ -350,7 +382,11 @@ class ParallelReader:
             verify=self._settings.verify,
             on_error=self._job.fail,
             meter=self._meter,
+            prefetch_bytes=self._schedule.prefetch_bytes,
         )
+        if self._decoder is None:
+            return epoch_reader
+        return DecodedEpoch(epoch_reader, self._decoder, on_error=self._job.fail, meter=self._meter)
 
     def _prefetcher(self, file: RecordFiles) -> Prefetcher:
         options, schedule = self._options, self._schedule

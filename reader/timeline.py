@@ -20,7 +20,7 @@ class Span:
     """What a thread did for some time."""
 
     name: str
-    """``next`` of the consumer, ``wait`` and ``verify`` within it, ``read`` of any thread."""
+    """``next`` and ``decode`` of the consumer, ``wait`` and ``verify`` within ``next``, ``read`` of any thread."""
     begin_s: float
     end_s: float
     """By ``time.perf_counter()``."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from lmdbio.reader.timeline import Span
 
-_COLOURS: Final = {"next": "#d9d9d9", "wait": "#b0543a", "verify": "#8a6d3b", "read": "#2f6f9f"}
+_COLOURS: Final = {"next": "#d9d9d9", "wait": "#b0543a", "verify": "#8a6d3b", "decode": "#6b8e5a", "read": "#2f6f9f"}
 _N_BINS: Final = 200
 _LANE_INCHES: Final = 0.16
 

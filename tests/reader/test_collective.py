@@ -145,6 +145,7 @@ class Rank:
             verify="none",
             on_error=lambda error: None,
             meter=Meter(),
+            prefetch_bytes=1 << 20,
         )
 
     def read(self) -> list[tuple[list[int], list[bytes]]]:
