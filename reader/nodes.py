@@ -1,12 +1,14 @@
 """Which rank runs on which node, as MPI tells it, and waiting for others without using the processor."""
 
 import os
+import socket
 import time
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn
 
 from lmdbio.comm import Comm
 
+_PRETENDED_NODES: Final = "LMDBIO_PRETENDED_NODES"
 _YIELDS: Final = 64
 """Looks that only give the processor to others, before sleeping begins: others often come at once."""
 _FIRST_SLEEP_S: Final = 50e-6
@@ -42,10 +44,27 @@ def find_nodes(comm: Comm) -> Nodes:
 
     assert isinstance(comm, MPI.Intracomm)
     local = comm.Split_type(MPI.COMM_TYPE_SHARED, key=comm.Get_rank())
-    lowest: list[int] = comm.allgather(local.bcast(comm.Get_rank()))
+    leader = local.bcast(comm.Get_rank())
     local.Free()
+    homes = comm.allgather((leader, pretended_node(comm)))
+    lowest = [homes.index(home) for home in homes]
     numbers = {rank: number for number, rank in enumerate(sorted(set(lowest)))}
     return Nodes(tuple(numbers[rank] for rank in lowest))
+
+
+def host_of(comm: Comm) -> str:
+    """Return what names the node of this rank, the same on all of its ranks."""
+    pretended = pretended_node(comm)
+    return socket.gethostname() if pretended is None else f"{socket.gethostname()}, node {pretended}"
+
+
+def pretended_node(comm: Comm) -> int | None:
+    """Return the node that this rank is told to be on, for tests of several nodes on one; None: wherever it is.
+
+    ``LMDBIO_PRETENDED_NODES`` says how many nodes there are to be; consecutive ranks are on one.
+    """
+    n_nodes = os.environ.get(_PRETENDED_NODES, "")
+    return comm.Get_rank() * int(n_nodes) // comm.Get_size() if n_nodes.isdecimal() and int(n_nodes) else None
 
 
 class PatientComm:

@@ -2,7 +2,6 @@
 
 import logging
 import os
-import socket
 from typing import Final
 
 import numpy as np
@@ -20,6 +19,7 @@ from lmdbio.reader.direct import open_records
 from lmdbio.reader.fetch import RecordFile
 from lmdbio.reader.joined_file import JoinedFile, RecordFiles, files_of
 from lmdbio.reader.joined_index import JoinedIndex, RecordIndex, parts_of
+from lmdbio.reader.nodes import host_of
 from lmdbio.reader.options import Direct
 from lmdbio.reader.settings import agree_on
 
@@ -94,7 +94,7 @@ def check_states(index: RecordIndex, file: RecordFiles, comm: Comm) -> None:
     """
     files, rank = files_of(file), comm.Get_rank()
     states = [os.fstat(file.fileno()) for file in files]
-    ranks = comm.allgather((socket.gethostname(), [(state.st_dev, state.st_ino) for state in states]))
+    ranks = comm.allgather((host_of(comm), [(state.st_dev, state.st_ino) for state in states]))
     identities = [[(host, *found) for found in held] for host, held in ranks]
     with agreement(comm):
         for number, (part, own) in enumerate(zip(parts_of(index), files, strict=True)):

@@ -2,12 +2,12 @@
 
 import operator
 import os
-import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias, get_args
 
 from lmdbio.comm import Comm
+from lmdbio.reader.nodes import host_of
 from lmdbio.reader.sequence import ORDERS, Order
 
 Io: TypeAlias = Literal["independent", "collective"]
@@ -76,8 +76,8 @@ def agree_on(comm: Comm, values: Mapping[str, object]) -> None:
 
 def count_nodes(comm: Comm) -> tuple[int, int]:
     """Collective. Return the number of machines that the ranks run on, and how many ranks run on this one."""
-    names = comm.allgather(socket.gethostname())
-    return len(set(names)), names.count(socket.gethostname())
+    names = comm.allgather(host_of(comm))
+    return len(set(names)), names.count(names[comm.Get_rank()])
 
 
 def has_spare_core(n_local_ranks: int) -> bool:

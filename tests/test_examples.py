@@ -1,12 +1,11 @@
 """The examples run as their first lines say."""
 
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 from lmdbio.layout.writer import write_database
-from tests.test_mpi import mpiexec
+from tests.launch import launch_environment, mpiexec
 
 _EXAMPLES = Path(__file__).parents[1] / "examples"
 
@@ -14,8 +13,7 @@ _EXAMPLES = Path(__file__).parents[1] / "examples"
 def test_an_epoch_is_read_by_two_ranks(tmp_path: Path) -> None:
     write_database(tmp_path / "data.mdb", [(b"%08d" % number, bytes(3000)) for number in range(100)])
     command = [mpiexec(), "-n", "2", sys.executable, str(_EXAMPLES / "read_epochs.py"), str(tmp_path), "--epochs", "2"]
-    env = dict(os.environ, HYDRA_LAUNCHER="fork")
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, env=launch_environment(), capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert [line.split(",")[0] for line in lines] == ["epoch 0: 100 records", "epoch 1: 100 records"]

@@ -13,7 +13,7 @@ import pytest
 from lmdbio.cli.read_plot import read_rates
 from lmdbio.reader.timeline import Span
 from tests.cli.commands import BIN, Done, Run
-from tests.test_mpi import mpiexec
+from tests.launch import launch_environment, mpiexec
 
 N, SIZE = 200, 5000
 
@@ -127,7 +127,7 @@ def test_the_rate_of_reads_adds_up_to_their_bytes() -> None:
 
 def test_all_ranks_read_and_one_talks(small: Path, tmp_path: Path) -> None:
     command = ["read", small, "--order", "block", "--timeline", tmp_path / "t.json", "--json"]
-    env = os.environ | {"HYDRA_LAUNCHER": "fork", "MPIR_CVAR_POLLS_BEFORE_YIELD": "1"}
+    env = launch_environment()
     done = subprocess.run(
         [mpiexec(), "-n", "2", BIN / "lmdbio", *command], capture_output=True, env=env, timeout=120, check=False
     )

@@ -8,7 +8,7 @@ import pytest
 
 from lmdbio.layout import Index
 from tests.cli.commands import BIN, Run
-from tests.test_mpi import mpiexec
+from tests.launch import launch_environment, mpiexec
 
 
 @pytest.mark.parametrize("more", [(), ("--cross-check",)])
@@ -57,7 +57,7 @@ def test_what_differs_is_named_and_the_status_is_1(run: Run, large: Path, more: 
 
 def test_the_ranks_of_a_launcher_share_the_work_and_one_answers(database: Path) -> None:
     launched = [mpiexec(), "-n", "3", BIN / "lmdbio", "verify", database, "--cross-check"]
-    env = os.environ | {"HYDRA_LAUNCHER": "fork", "MPIR_CVAR_POLLS_BEFORE_YIELD": "1"}
+    env = launch_environment()
     done = subprocess.run(launched, capture_output=True, env=env, timeout=120, check=False)
     assert (done.returncode, done.stderr) == (0, b"")
     assert done.stdout.count(b"records") == 1

@@ -12,6 +12,7 @@ from mpi4py import MPI
 from lmdbio.errors import ReadError
 from lmdbio.reader import ParallelReader, ReadOptions
 from lmdbio.reader.sequence import ORDERS, Order
+from tests.launch import launch_environment, mpiexec
 from tests.mpi.shared_database import SIZES, N
 from tests.reader.made import make_datum_database
 
@@ -130,22 +131,14 @@ print("same")
 """
 
 
-def run_job(folder: Path, event: str, n_ranks: int, **environment: str) -> subprocess.CompletedProcess[str]:
+def run_job(folder: Path, event: str, n_ranks: int, *, nodes: int | None = None) -> subprocess.CompletedProcess[str]:
     """Run the job with something that happens at each step."""
-    launcher = Path(sys.executable).with_name("mpiexec")
-    if not launcher.exists():
-        pytest.skip("no mpiexec beside this Python")
     script = folder.parent / "job.py"
     script.write_text(_JOB.format(event=event))
-    env = {
-        "PATH": "/usr/bin:/bin",
-        "HYDRA_LAUNCHER": "fork",
-        "MPIEXEC_TIMEOUT": "60",
-        "MPIR_CVAR_POLLS_BEFORE_YIELD": "1",
-    }
+    env = launch_environment(is_clean=True, nodes=nodes, timeout_s=60)
     return subprocess.run(
-        [launcher, "-n", str(n_ranks), sys.executable, script, folder],
-        env=env | environment,
+        [mpiexec(), "-n", str(n_ranks), sys.executable, script, folder],
+        env=env,
         capture_output=True,
         text=True,
         timeout=90,
@@ -155,7 +148,7 @@ def run_job(folder: Path, event: str, n_ranks: int, **environment: str) -> subpr
 
 @pytest.mark.skipif(SIZE > 1, reason="launches a job of its own")
 def test_two_nodes_read_the_same(folder: Path) -> None:
-    done = run_job(folder, "pass", 4, MPIR_CVAR_NUM_CLIQUES="2")
+    done = run_job(folder, "pass", 4, nodes=2)
     assert (done.returncode, done.stdout.count("same")) == (0, 4), done.stderr
 
 

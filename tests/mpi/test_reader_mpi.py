@@ -12,6 +12,8 @@ from mpi4py import MPI
 from lmdbio.errors import MissingDatabaseError, StaleIndexError
 from lmdbio.reader import ParallelReader, ReadOptions
 from lmdbio.reader.sequence import ORDERS, Order, Sequence, Steps
+from lmdbio.reader.settings import Io
+from tests.launch import launch_environment, mpiexec
 from tests.mpi.shared_database import SIZES, N
 from tests.reader.made import make_datum_database, overwrite
 
@@ -98,6 +100,31 @@ def test_an_epoch_that_differs_between_ranks_is_refused(folder: Path) -> None:
             reader.set_epoch(-(RANK == 0))
 
 
+@pytest.mark.parametrize("io", ["independent", "collective"])
+def test_any_communicator_will_do(folder: Path, values: list[bytes], io: Io) -> None:
+    backwards = COMM.Split(0, key=-RANK)
+    halves = COMM.Split(RANK % 2, key=RANK)
+    for comm in (backwards, halves, COMM.Dup()):
+        with ParallelReader(folder, comm=comm, batch_size=9, order="block", io=io, streams=4) as reader:
+            assert (reader.rank, reader.world_size) == (comm.Get_rank(), comm.Get_size())
+            read = []
+            for batch in reader:
+                assert [bytes(value) for value in batch.values] == [values[number] for number in batch.indices.tolist()]
+                read += batch.indices.tolist()
+        together = [number for part in comm.allgather(read) for number in part]
+        assert len(together) == N + -N % comm.Get_size()
+        assert set(together) == set(range(N))
+        comm.Free()
+
+
+def test_ranks_may_be_told_without_a_communicator(folder: Path) -> None:
+    with ParallelReader(folder, rank=RANK, world_size=SIZE, batch_size=9, order="global") as reader:
+        read = [number for batch in reader for number in batch.indices.tolist()]
+    together = [number for part in COMM.allgather(read) for number in part]
+    assert len(together) == N + -N % SIZE
+    assert set(together) == set(range(N))
+
+
 _FAILING_JOB = """
 import os, sys
 from mpi4py import MPI
@@ -121,15 +148,12 @@ with ParallelReader(sys.argv[1], comm=comm, batch_size=4) as reader:
     ],
 )
 def test_a_failing_rank_ends_the_job(tmp_path: Path, failure: str, expected: str, status: int) -> None:
-    launcher = Path(sys.executable).with_name("mpiexec")
-    if not launcher.exists():
-        pytest.skip("no mpiexec beside this Python")
     make_datum_database(tmp_path / "a.lmdb", SIZES)
     script = tmp_path / "job.py"
     script.write_text(_FAILING_JOB.format(failure=failure))
-    env = {"PATH": "/usr/bin:/bin", "HYDRA_LAUNCHER": "fork", "MPIEXEC_TIMEOUT": "60"}
+    env = launch_environment(is_clean=True, timeout_s=60)
     done = subprocess.run(
-        [launcher, "-n", "2", sys.executable, script, tmp_path / "a.lmdb"],
+        [mpiexec(), "-n", "2", sys.executable, script, tmp_path / "a.lmdb"],
         env=env,
         capture_output=True,
         text=True,

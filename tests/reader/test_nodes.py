@@ -1,10 +1,11 @@
+import socket
 from typing import Any
 
 import pytest
 
 from lmdbio.comm import SingleProcess
 from lmdbio.reader import nodes
-from lmdbio.reader.nodes import Nodes, PatientComm, find_nodes
+from lmdbio.reader.nodes import Nodes, PatientComm, find_nodes, host_of, pretended_node
 
 
 def test_ranks_of_the_first_nodes_and_the_first_of_each() -> None:
@@ -74,3 +75,22 @@ def test_a_process_alone_waits_for_nobody() -> None:
     alone = PatientComm(SingleProcess())
     alone.Barrier()
     assert (alone.bcast(3), alone.allgather(4)) == (3, [4])
+
+
+class Ranks(SingleProcess):
+    """Rank 5 of 8, of which nothing else is asked."""
+
+    def Get_rank(self) -> int:
+        return 5
+
+    def Get_size(self) -> int:
+        return 8
+
+
+def test_nodes_can_be_pretended(monkeypatch: pytest.MonkeyPatch) -> None:
+    for told, node in (("", None), ("x", None), ("0", None), ("1", 0), ("2", 1), ("4", 2), ("8", 5)):
+        monkeypatch.setenv("LMDBIO_PRETENDED_NODES", told)
+        assert pretended_node(Ranks()) == node
+        assert (host_of(Ranks()) == socket.gethostname()) == (node is None)
+    monkeypatch.delenv("LMDBIO_PRETENDED_NODES")
+    assert pretended_node(Ranks()) is None

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.test_mpi import mpiexec
+from tests.launch import mpiexec
 from tools import kill_ranks
 
 
