@@ -180,7 +180,7 @@ def test_closing_with_reads_in_flight_ends_all_threads(folder: Path, monkeypatch
 def test_descriptors_and_threads_do_not_pile_up(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fetch.RecordFile, "read_cached", lambda self, offset, buffer: 0)
     before = len(os.listdir("/proc/self/fd"))
-    for _ in range(50):
+    for _ in range(200):
         reader = ParallelReader(folder, batch_size=50)
         next(iter(reader))
         reader.close()
