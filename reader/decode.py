@@ -1,5 +1,6 @@
 """Decoding each record by a function of the user's, in threads, some batches before they are needed."""
 
+import operator
 import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -30,9 +31,18 @@ class Decoder:
         What they call.
     n_threads
         How many there are; None: one for each CPU that this process may use.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is no function, or the number is below 1.
     """
 
     def __init__(self, decode: Decode, n_threads: int | None) -> None:
+        if not callable(decode):
+            raise TypeError(f"decode: expected a function, found {type(decode).__name__}")
+        if n_threads is not None and operator.index(n_threads) < 1:
+            raise ValueError(f"decode_threads: expected 1 or more, found {n_threads}")
         self._decode = decode
         self.n_threads = n_threads or len(os.sched_getaffinity(0))
         self._executor = ThreadPoolExecutor(self.n_threads, thread_name_prefix="lmdbio-decode")

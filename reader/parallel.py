@@ -9,24 +9,25 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from lmdbio.comm import Comm, agreement, comm_or_single
+from lmdbio.layout.index import Index
 from lmdbio.layout.path import PathLike
 from lmdbio.layout.pool import BufferPool
 from lmdbio.reader.batch import Batch
-from lmdbio.reader.collective import CollectiveLoader
+from lmdbio.reader.cursor import Cursor, check_epoch
 from lmdbio.reader.databases import DatabaseFiles, Databases, find_databases
 from lmdbio.reader.decode import Decode, DecodedEpoch, Decoder
 from lmdbio.reader.epoch import EpochReader
-from lmdbio.reader.epochs import Epochs
 from lmdbio.reader.fetch import RecordFile
 from lmdbio.reader.job import Job
 from lmdbio.reader.joined_file import RecordFiles, files_of
 from lmdbio.reader.joined_index import RecordIndex, parts_of
+from lmdbio.reader.loader import Loader
+from lmdbio.reader.loaders import make_collective_loader, make_prefetcher
 from lmdbio.reader.meter import Meter, Stats
 from lmdbio.reader.mpi_file import MpiFile
 from lmdbio.reader.notices import warn_of_affinity, warn_of_readahead, warn_of_sorted_classes
 from lmdbio.reader.opening import check_states, open_files, open_indexes
 from lmdbio.reader.options import ReadOptions, options_or_default
-from lmdbio.reader.prefetch import Prefetcher
 from lmdbio.reader.schedule import Schedule
 from lmdbio.reader.sequence import Order
 from lmdbio.reader.settings import (
@@ -43,8 +44,6 @@ from lmdbio.reader.settings import (
 )
 from lmdbio.reader.state import State
 from lmdbio.reader.timeline import DEFAULT_SPANS, Timeline
-from lmdbio.reader.together import TogetherPlanner, options_together
-from lmdbio.reader.unit import UnitPlanner
 
 _LEAST_THREADS: Final = 2
 """The consumer, and one that reads ahead."""
@@ -162,10 +161,7 @@ class ParallelReader:
         self._mpi_file: MpiFile | None = None
         self._meter = Meter()
         self._n_retries = 0
-        self.epoch = 0
-        self._start = 0  # the position at which the epoch begins, or began
-        self._is_begun = False
-        self._is_loaded = False  # whether epoch and position are as a state said
+        self._cursor = Cursor()
         self._has_warned = False
         with agreement(self._comm):
             self.rank, self.world_size = ranks_of(self._comm, rank, world_size, has_comm=comm is not None)
@@ -175,10 +171,7 @@ class ParallelReader:
                 raise ValueError("io: expected a communicator for 'collective', found a rank without: pass comm=")
             if io == "collective":
                 require_mpi()
-            if decode is not None and not callable(decode):
-                raise TypeError(f"decode: expected a function, found {type(decode).__name__}")
-            if decode_threads is not None and operator.index(decode_threads) < 1:
-                raise ValueError(f"decode_threads: expected 1 or more, found {decode_threads}")
+            self._decoder = None if decode is None else Decoder(decode, decode_threads)
             if prefetch_bytes is not None and operator.index(prefetch_bytes) < 1:
                 raise ValueError(f"prefetch_bytes: expected 1 or more, found {prefetch_bytes}")
         agree_on(self._comm, asdict(settings))
@@ -210,12 +203,16 @@ class ParallelReader:
                 _check_checksums(self.index, found)
             self._prefetch_bytes = prefetch_bytes
             self._schedule = self._make_schedule(streams or max(DEFAULT_STREAMS, n_nodes))
-        self._decoder = None if decode is None else Decoder(decode, decode_threads)
         self._pool = BufferPool(keep=self._schedule.prefetch_bytes // 4)
         if self.rank == 0:
             self._give_notice(decode_threads)
         if io == "collective":
             self._mpi_file = MpiFile(self._file.space.paths[0], self._comm, self._options.hints)
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that is being read, or comes next."""
+        return self._cursor.epoch
 
     def __len__(self) -> int:
         """Return the number of batches of a whole epoch, the same on every rank."""
@@ -224,12 +221,8 @@ class ParallelReader:
     def __iter__(self) -> Iterator[Batch]:
         if self._file is None:
             raise ValueError("reader: expected an open one, found it closed")
-        is_over = self._is_loaded and self._start == len(self.index)
-        if self._is_begun:
+        if self._cursor.begin(len(self.index)):
             self._warn_of_epochs()
-        if self._is_begun or is_over:
-            self.epoch, self._start = self.epoch + 1, 0
-        self._is_begun, self._is_loaded = True, False
         self._epoch_reader = self._read_epoch(self._file)
         return self._epoch_reader
 
@@ -244,15 +237,11 @@ class ParallelReader:
             If it is negative, or not the same on every rank; on every rank alike.
         """
         with agreement(self._comm):
-            if operator.index(epoch) < 0:
-                raise ValueError(f"epoch: expected 0 or more, found {epoch}")
+            check_epoch(epoch)
         epochs = self._comm.allgather(epoch)
         if len(set(epochs)) > 1:
             raise ValueError(f"epoch: expected the same on every rank, found {sorted(set(epochs))}")
-        if self._is_begun or epoch != self.epoch:
-            self._start = 0
-        self.epoch = epoch
-        self._is_begun = self._is_loaded = False
+        self._cursor.choose(epoch)
 
     @property
     def stats(self) -> Stats:
@@ -274,8 +263,8 @@ class ParallelReader:
         was handed out, not what was read ahead. ``epoch`` and ``position`` (records of the epoch, of all ranks
         together, without padding) say where; the rest is what the sequence follows from.
         """
-        position = self._start
-        if self._is_begun and self._epoch_reader is not None:
+        position = self._cursor.start
+        if self._cursor.is_begun and self._epoch_reader is not None:
             position = self._epoch_reader.position
         return self._schedule.state(self.epoch, position).to_fields()
 
@@ -302,8 +291,7 @@ class ParallelReader:
                 schedule = self._make_schedule(loaded.streams)
         agree_on(self._comm, loaded.to_fields())
         self._schedule = schedule
-        self.epoch, self._start = loaded.epoch, loaded.position
-        self._is_begun, self._is_loaded = False, True
+        self._cursor.load(loaded.epoch, loaded.position)
 
     def close(self) -> None:
         """End reading: waits for reads in flight, ends the threads, closes the file. Batches handed out stay good.
@@ -360,25 +348,23 @@ class ParallelReader:
             _log.warning(
                 "epoch %d follows by itself: call set_epoch() before each epoch, so that a run that is resumed, or a "
                 "loop that begins anew, does not read the same order again",
-                self.epoch + 1,
+                self.epoch,
             )
 
     def _read_epoch(self, file: RecordFiles) -> EpochReader | DecodedEpoch:
         """Return the reader of the epoch from where it begins; units that were read ahead for it are taken over."""
-        before = self._epoch_reader
-        follows = before is not None and before.epoch + 1 == self.epoch and not self._start
+        before, cursor = self._epoch_reader, self._cursor
+        follows = before is not None and before.epoch + 1 == cursor.epoch and not cursor.start
         loader = before.hand_on() if before is not None and follows else None
         if before is not None:
             before.close()
-        if loader is None:
-            loader = self._prefetcher(file) if self._mpi_file is None else self._collective_loader(self._mpi_file)
         epoch_reader = EpochReader(
             index=self.index,
             source=file,
-            loader=loader,
+            loader=loader or self._make_loader(file),
             pool=self._pool,
-            epoch=self.epoch,
-            steps=self._schedule.steps(self._start),
+            epoch=cursor.epoch,
+            steps=self._schedule.steps(cursor.start),
             verify=self._settings.verify,
             on_error=self._job.fail,
             meter=self._meter,
@@ -388,67 +374,29 @@ class ParallelReader:
             return epoch_reader
         return DecodedEpoch(epoch_reader, self._decoder, on_error=self._job.fail, meter=self._meter)
 
-    def _prefetcher(self, file: RecordFiles) -> Prefetcher:
-        options, schedule = self._options, self._schedule
-        # alone, a record brings what stands around it up to multiples of the alignment
-        is_scattered = self._settings.order != "sequential"
-        record_size = schedule.record_size + (file.align - 1 if is_scattered else 0)
-        epochs = Epochs(
-            lambda epoch, start: schedule.planner(
-                UnitPlanner,
-                epoch=epoch,
-                start=start,
-                space=file.space,
-                options=options,
-                align=file.align,
-                record_size=record_size,
-            ),
-            epoch=self.epoch,
-            start=self._start,
-            is_cold=file.is_cold,
-        )
-        unit_size = max(options.coalesce, self._settings.batch_size * schedule.record_size)
-        return Prefetcher(
-            epochs,
-            source=file,
-            pool=self._pool,
-            depth_of=options.depth_of,
-            prefetch_bytes=schedule.prefetch_bytes,
-            window=max(options.depth_of(options.read_size) * options.read_size, 2 * unit_size),
-            least_window=2 * unit_size if self._has_spare_core else 0,
-            on_wait=epochs.expect_waits,
-            meter=self._meter,
-        )
-
-    def _collective_loader(self, mpi_file: MpiFile) -> CollectiveLoader:
-        schedule, file = self._schedule, self._file
+    def _make_loader(self, file: RecordFiles) -> Loader:
+        if self._mpi_file is None:
+            return make_prefetcher(
+                self._schedule,
+                self._cursor,
+                file,
+                self._options,
+                pool=self._pool,
+                meter=self._meter,
+                has_spare_core=self._has_spare_core,
+            )
         assert isinstance(file, RecordFile)
-        held, shuffled = schedule.prefetch_bytes, schedule.shuffled_size
-        options = options_together(
+        assert isinstance(self.index, Index)
+        return make_collective_loader(
+            self._schedule,
+            self._cursor,
+            file,
+            self._mpi_file,
             self._options,
-            page_size=self.index.page_size,
-            record_size=schedule.record_size,
-            prefetch_bytes=held,
-        )
-        planner = schedule.planner(
-            TogetherPlanner,
-            epoch=self.epoch,
-            start=self._start,
-            space=file.space,
-            options=options,
-            align=1,
-            record_size=schedule.record_size,
-        )
-        # One round while the one before is still held; larger ones than all streams' groups gain nothing.
-        round_size = min(shuffled, held - shuffled) * self.world_size
-        return CollectiveLoader(
-            planner.units_together(round_size // max(1, schedule.record_size)),
-            file=mpi_file,
-            source=file,
             index=self.index,
             pool=self._pool,
-            shares_errors=not self._job.aborts,
             meter=self._meter,
+            shares_errors=not self._job.aborts,
         )
 
 

@@ -55,7 +55,7 @@ class Schedule:
         self._index = index
         self._settings = settings
         self._rank = rank
-        self._world_size = world_size
+        self.world_size = world_size
         self._partitions = index.partitions
         self._layout_order = index.layout_order
         counts = np.diff(self._partitions)
@@ -67,6 +67,16 @@ class Schedule:
         """Bytes that this rank has of all streams' groups at a time, about."""
         self.prefetch_bytes = self._bytes_to_hold(prefetch_bytes, n_partitions=len(counts))
         """Bytes that are held and read ahead at most."""
+
+    @property
+    def is_scattered(self) -> bool:
+        """Whether records that are read one after the other may lie anywhere."""
+        return self._settings.order != "sequential"
+
+    @property
+    def batch_bytes(self) -> int:
+        """Bytes of a rank's batch, about."""
+        return self._settings.batch_size * self.record_size
 
     @property
     def n_steps(self) -> int:
@@ -93,7 +103,7 @@ class Schedule:
         return Steps(
             len(self._index),
             streams=self.streams if settings.order == "block" else 1,
-            world_size=self._world_size,
+            world_size=self.world_size,
             batch_size=settings.batch_size,
             drop_last=settings.drop_last,
             start=start,
@@ -135,7 +145,7 @@ class Schedule:
             self.sequence(epoch),
             self.steps(start),
             rank=self._rank,
-            world_size=self._world_size,
+            world_size=self.world_size,
             batch_size=self._settings.batch_size,
             space=space,
             options=options,
@@ -152,7 +162,7 @@ class Schedule:
         if self._settings.order != "block":
             return 0
         size = self._n_together(n_partitions) * len(self._index) * self.record_size
-        return size // max(1, n_partitions) // self._world_size
+        return size // max(1, n_partitions) // self.world_size
 
     def _bytes_to_hold(self, prefetch_bytes: int | None, *, n_partitions: int) -> int:
         """Return the limit asked for, or the default; ValueError if it is less than all streams' groups need."""
