@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,32 +54,8 @@ def plan_reads(
     if align == 1 and len(lengths) == 1 and 0 < lengths[0] <= read_size:  # one record, asked for by itself
         first = np.zeros(1, np.int64)
         return ReadPlan(starts, lengths, first, first, lengths, int(lengths[0]))
-    # order: the records that have bytes, by offset
-    order = np.flatnonzero(lengths)
-    if len(order) > 1 and (np.diff(starts[order]) < 0).any():
-        order = order[np.argsort(starts[order], kind="stable")]
-    record_places = np.zeros(len(lengths), np.int64)
-    if not len(order):
-        none = np.zeros(0, np.int64)
-        return ReadPlan(none, none, none, record_places, lengths, 0)
-    sorted_starts = starts[order]
-    edges, ends = _widen(sorted_starts, sorted_starts + lengths[order], align)
-    reach = np.maximum.accumulate(ends)
-    # cut[i]: a range ends before the i-th extent; range_of: the range of each extent
-    gaps = edges[1:] - reach[:-1]
-    cut = gaps > _widest_gap(gaps, int(lengths.sum()), gap)
-    first = np.concatenate(([0], np.flatnonzero(cut) + 1))
-    range_starts = edges[first]
-    range_ends = np.append(reach[first[1:] - 1], reach[-1])
-    sizes = range_ends - range_starts
-    range_places = np.cumsum(sizes) - sizes
-    range_of = np.zeros(len(order), np.int64)
-    np.cumsum(cut, out=range_of[1:])
-    record_places[order] = sorted_starts + (range_places - range_starts)[range_of]
-    read_starts, read_ends, _ = _cut(range_starts, range_ends, _read_cap(read_size, align))
-    read_lengths = read_ends - read_starts
-    places = np.cumsum(read_lengths) - read_lengths
-    return ReadPlan(read_starts, read_lengths, places, record_places, lengths, int(sizes.sum()))
+    bounds = np.array([0, len(lengths)])
+    return next(_plan_together(starts, lengths, bounds, gap=gap, read_size=read_size, align=align))
 
 
 def plan_runs(
@@ -117,6 +93,15 @@ def plan_runs(
     is_wasteful = range_ends - range_starts > (MAX_WASTE + 1) * np.add.reduceat(lengths, first)
     is_range = ~(np.logical_or.reduceat(breaks, first) | is_wasteful)
     range_starts, range_ends = _widen(range_starts, range_ends, align)
+    scattered = np.repeat(~is_range, np.diff(bounds))
+    others = _plan_together(
+        offsets[scattered],
+        lengths[scattered],
+        np.concatenate(([0], np.cumsum(np.diff(bounds)[~is_range]))),
+        gap=gap,
+        read_size=read_size,
+        align=align,
+    )
     read_starts, read_ends, pieces = _cut(
         range_starts, np.where(is_range, range_ends, range_starts), _read_cap(read_size, align)
     )
@@ -126,18 +111,97 @@ def plan_runs(
     read_bounds = np.concatenate(([0], np.cumsum(pieces))).tolist()
     sizes = (range_ends - range_starts).tolist()
     for run, (begin, end) in enumerate(pairwise(bounds.tolist())):
-        if is_range[run]:
-            reads = slice(read_bounds[run], read_bounds[run + 1])
-            yield ReadPlan(
-                read_starts[reads],
-                read_lengths[reads],
-                places[reads],
-                record_places[begin:end],
-                lengths[begin:end],
-                sizes[run],
-            )
-        else:
-            yield plan_reads(offsets[begin:end], lengths[begin:end], gap=gap, read_size=read_size, align=align)
+        if not is_range[run]:
+            yield next(others)
+            continue
+        reads = slice(read_bounds[run], read_bounds[run + 1])
+        yield ReadPlan(
+            read_starts[reads],
+            read_lengths[reads],
+            places[reads],
+            record_places[begin:end],
+            lengths[begin:end],
+            sizes[run],
+        )
+
+
+def _plan_together(
+    offsets: NDArray[np.int64],
+    lengths: NDArray[np.int64],
+    bounds: NDArray[np.int64],
+    *,
+    gap: int,
+    read_size: int,
+    align: int,
+) -> Iterator[ReadPlan]:
+    """Yield the plan of each run of records, in any order, all worked out at once; see :func:`plan_runs`."""
+    n_runs = len(bounds) - 1
+    sizes_of_runs = np.diff(bounds)
+    # order: the records that have bytes, by run, then by offset
+    run_of = np.repeat(np.arange(n_runs), sizes_of_runs)
+    order = np.flatnonzero(lengths)
+    order = order[np.lexsort((offsets[order], run_of[order]))]
+    runs, starts = run_of[order], offsets[order]
+    edges, ends = _widen(starts, starts + lengths[order], align)
+    reach = _reach(ends, runs)
+    # cut[i]: a range ends before the i-th extent; range_of: the range of each extent
+    gaps = edges[1:] - reach[:-1]
+    begins_run = runs[1:] != runs[:-1]
+    payloads = np.bincount(run_of, lengths, n_runs)
+    cut = begins_run | (gaps > _widest_gaps(gaps, begins_run, runs, payloads, gap)[runs[1:]])
+    first = np.concatenate(([0], np.flatnonzero(cut) + 1))[: len(order)]
+    range_starts, range_runs = edges[first], runs[first]
+    range_ends = np.append(reach[first[1:] - 1], reach[-1:])
+    sizes = range_ends - range_starts
+    # run_places: where each run's buffer begins if all were one
+    run_places = np.zeros(n_runs + 1, np.int64)
+    np.cumsum(np.bincount(range_runs, sizes, n_runs).astype(np.int64), out=run_places[1:])
+    range_places = np.cumsum(sizes) - sizes - run_places[range_runs]
+    range_of = np.zeros(len(order), np.int64)
+    np.cumsum(cut, out=range_of[1:])
+    record_places = np.zeros(len(lengths), np.int64)
+    record_places[order] = starts + (range_places - range_starts)[range_of]
+    read_starts, read_ends, pieces = _cut(range_starts, range_ends, _read_cap(read_size, align))
+    read_lengths = read_ends - read_starts
+    read_runs = np.repeat(range_runs, pieces)
+    places = np.cumsum(read_lengths) - read_lengths - run_places[read_runs]
+    read_bounds = np.searchsorted(read_runs, np.arange(n_runs + 1)).tolist()
+    for run, (begin, end) in enumerate(pairwise(bounds.tolist())):
+        reads = slice(read_bounds[run], read_bounds[run + 1])
+        yield ReadPlan(
+            read_starts[reads],
+            read_lengths[reads],
+            places[reads],
+            record_places[begin:end],
+            lengths[begin:end],
+            int(run_places[run + 1] - run_places[run]),
+        )
+
+
+def _reach(ends: NDArray[np.int64], runs: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the furthest end of each extent and those before it in its run."""
+    # Each run is lifted above all before it, so that one running maximum serves all: by ranks, which never overflow.
+    values, ranks = np.unique(ends, return_inverse=True)
+    lifted = np.maximum.accumulate(ranks + runs * len(values))
+    reach: NDArray[np.int64] = values[lifted - runs * len(values)]
+    return reach
+
+
+def _widest_gaps(
+    gaps: NDArray[np.int64],
+    begins_run: NDArray[np.bool_],
+    runs: NDArray[np.int64],
+    payloads: NDArray[np.number[Any]],
+    gap: int,
+) -> NDArray[np.int64]:
+    """Return the widest gap to merge across of each run: see :func:`_widest_gap`."""
+    widest = np.full(len(payloads), gap)
+    is_wasted = (gaps > 0) & (gaps <= gap) & ~begins_run
+    wasted = np.bincount(runs[1:][is_wasted], gaps[is_wasted], len(payloads))
+    for run in np.flatnonzero(wasted > MAX_WASTE * payloads).tolist():
+        own = is_wasted & (runs[1:] == run)
+        widest[run] = _widest_gap(gaps[own], int(payloads[run]), gap)
+    return widest
 
 
 def part_repeats(plan: ReadPlan, records: NDArray[np.int64], offsets: NDArray[np.int64], *, align: int) -> ReadPlan:
