@@ -1,12 +1,13 @@
 """Which epoch comes next, and from which position on. Pure."""
 
 import operator
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Cursor:
-    """Where a reader stands between its epochs."""
+    """Where a reader stands between its epochs; each step gives a new one."""
 
     epoch: int = 0
     """The epoch that is being read, or comes next."""
@@ -14,33 +15,28 @@ class Cursor:
     """The position with which it begins, or has begun."""
     is_begun: bool = False
     """Whether it is being read, or was."""
-    _is_loaded: bool = field(default=False)
+    is_loaded: bool = False
+    """Whether epoch and position are as a state said."""
 
-    def begin(self, n_records: int) -> bool:
-        """Begin to read, and return whether the epoch is the one that follows by itself, which nobody chose.
+    def begin(self, is_over: Callable[[int], bool]) -> "Cursor":
+        """Return the cursor of the epoch to read now.
 
-        An epoch of ``n_records`` positions that a state says is over is passed by.
+        It is the next one if this one was begun already, or if a state said that it stands where nothing is left:
+        ``is_over`` tells that of a position.
         """
-        follows = self.is_begun
-        if follows or (self._is_loaded and self.start == n_records):
-            self.epoch, self.start = self.epoch + 1, 0
-        self.is_begun, self._is_loaded = True, False
-        return follows
+        if self.is_begun or (self.is_loaded and is_over(self.start)):
+            return Cursor(self.epoch + 1, is_begun=True)
+        return Cursor(self.epoch, self.start, is_begun=True)
 
-    def choose(self, epoch: int) -> None:
-        """Take an epoch from its first position on; but the one that was just loaded from where it stood."""
-        if self.is_begun or epoch != self.epoch:
-            self.start = 0
-        self.epoch = epoch
-        self.is_begun = self._is_loaded = False
-
-    def load(self, epoch: int, position: int) -> None:
-        """Go on where another reader stood."""
-        self.epoch, self.start = epoch, position
-        self.is_begun, self._is_loaded = False, True
+    def choose(self, epoch: int) -> "Cursor":
+        """Return the cursor of an epoch from its first position on; of the one that was just loaded, where it stood."""
+        keeps = epoch == self.epoch and not self.is_begun
+        return Cursor(epoch, self.start if keeps else 0)
 
 
-def check_epoch(epoch: int) -> None:
-    """Raise ValueError for a number that no epoch has, TypeError for what is no number."""
-    if operator.index(epoch) < 0:
+def checked_epoch(epoch: int) -> int:
+    """Return the number of an epoch as an int; ValueError for one that no epoch has, TypeError for what is none."""
+    number = operator.index(epoch)
+    if number < 0:
         raise ValueError(f"epoch: expected 0 or more, found {epoch}")
+    return number

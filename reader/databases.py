@@ -85,11 +85,11 @@ def _expand(named: PathLike) -> list[PathLike]:
         found = [one for one in glob.glob(os.fspath(named)) if not _is_beside(one)]
         if not found:
             raise MissingDatabaseError(f"{named}: expected databases by this pattern, found none")
-        return sorted(found, key=_natural)
+        return sorted(found, key=lambda one: (_natural(one), os.fspath(one)))
     if path.is_dir() and not (path / DATA_NAME).exists():
         found = [os.fspath(one) for one in path.iterdir() if _is_database(one)]
         if len({_without_numbers(one) for one in found}) == 1:
-            return sorted(found, key=_natural)
+            return sorted(found, key=lambda one: (_natural(one), os.fspath(one)))
     return [named]  # what is wrong with it, the resolver of one database says best
 
 

@@ -2,7 +2,7 @@
 
 import operator
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
 from typing import Any, Final, Self
@@ -90,6 +90,9 @@ class Dataset:
             If it cannot be read.
         """
         return self.fetch([record])[0]
+
+    def __iter__(self) -> Iterator[Record]:
+        return map(self.__getitem__, range(len(self)))
 
     def __contains__(self, record: object) -> bool:
         """Return whether there is a record of this number or key; nothing is read."""

@@ -65,9 +65,11 @@ class Decoder:
         for place, payload in enumerate(data, first):
             try:
                 decoded.append(self._decode(payload))
-            except Exception as exc:
+            except Exception as error:  # noqa: BLE001  # it is raised again, with a note
+                # to an iterator StopIteration would mean the end of the epoch
+                exc = RuntimeError("decode: raised StopIteration") if isinstance(error, StopIteration) else error
                 exc.add_note(f"lmdbio: decode= was given record {batch.indices[place]}, key {batch.keys[place]!r}")
-                raise
+                raise exc from (error if exc is not error else None)
         return decoded
 
 
@@ -87,11 +89,11 @@ class DecodedEpoch(Iterator[Batch]):
     Parameters
     ----------
     epoch_reader
-        Gives the batches.
+        Gives the batches, and does not hand them out itself.
     decoder
         Decodes them.
     on_error
-        Called with an error of decoding before it is raised.
+        Called with an error, of reading or decoding, before it is raised.
     meter
         Counts the time.
     """
@@ -110,45 +112,60 @@ class DecodedEpoch(Iterator[Batch]):
         """See :attr:`EpochReader.position`: of the batches that were handed out, not of those being decoded."""
 
     def __next__(self) -> Batch:
+        try:
+            return self._next()
+        except StopIteration:
+            raise
+        except BaseException as exc:
+            # What was interrupted may have lost a batch: nothing more comes of this epoch.
+            self._let_go()
+            self._epoch_reader.abandon(exc)
+            self._on_error(exc)
+            raise
+
+    def _next(self) -> Batch:
+        begun_at = perf_counter()
         while len(self._ahead) <= _AHEAD and not self._is_exhausted:
             self._take()
         if not self._ahead:
             self.position = self._epoch_reader.position
             return next(self._epoch_reader)  # which says why there is none
-        item = self._ahead.popleft()
+        item = self._ahead[0]
         if item.error is not None:
             raise item.error
         assert item.batch is not None
-        begun_at = perf_counter()
-        try:
-            item.batch.decoded = [value for part in item.parts for value in part.result()]
-        except BaseException as exc:
-            self.close()
-            self._on_error(exc)
-            raise
-        self._meter.note_decoded(begun_at)
+        decoding_at = perf_counter()
+        item.batch.decoded = [value for part in item.parts for value in part.result()]
+        self._meter.note_decoded(decoding_at)
+        self._meter.note_batch(begun_at, n_records=len(item.batch), n_bytes=int(item.batch.lengths.sum()))
+        self._ahead.popleft()
         self.position = item.position
         return item.batch
 
-    def hand_on(self) -> Loader | None:
+    def next_loader(self) -> Loader | None:
+        """See :meth:`EpochReader.next_loader`."""
+        return None if self._ahead else self._epoch_reader.next_loader()
+
+    def hand_on(self) -> None:
         """See :meth:`EpochReader.hand_on`."""
-        return None if self._ahead else self._epoch_reader.hand_on()
+        self._epoch_reader.hand_on()
 
     def close(self) -> None:
         """End reading; what is being decoded is let go."""
+        self._let_go()
+        self._epoch_reader.close()
+
+    def _let_go(self) -> None:
         for item in self._ahead:
             for part in item.parts:
                 part.cancel()
         self._ahead.clear()
-        self._epoch_reader.close()
 
     def _take(self) -> None:
         """Take the next batch and have it decoded; an error comes when its batch would."""
         try:
             batch = next(self._epoch_reader, None)
-        except BaseException as exc:
-            if not isinstance(exc, Exception):
-                raise
+        except Exception as exc:  # noqa: BLE001  # it is raised in its turn
             self._ahead.append(_Ahead(self._epoch_reader.position, error=exc))
             batch = None
         if batch is None:

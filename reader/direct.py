@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from lmdbio.errors import ReadError
 from lmdbio.layout.path import PathLike
-from lmdbio.reader.fetch import WARM_SHARE, RecordFile, reopen_at
+from lmdbio.reader.fetch import WARM_SHARE, RecordFile
 from lmdbio.reader.file_state import cached_share, direct_align, is_cached, memory_address, network_file_system
 from lmdbio.reader.memory import available_memory
 from lmdbio.reader.options import Direct
@@ -93,7 +93,8 @@ class DirectFile(RecordFile):
     def _reopen(self) -> None:
         super()._reopen()
         if self._is_direct:
-            reopen_at(self._direct_fd, self.path, os.O_RDONLY | _O_DIRECT)
+            with self._retry_lock:
+                self._replace(self._direct_fd, os.O_RDONLY | _O_DIRECT)
 
     def read_array(self, offset: int, length: int) -> NDArray[np.uint8]:
         """Return the bytes as a writable array, uint8, shape (length,), through the page cache: all of them exist."""

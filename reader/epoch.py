@@ -51,6 +51,8 @@ class EpochReader(Iterator[Batch]):
         Counts the batches.
     prefetch_bytes
         Bytes that reading ahead may hold; the caller is warned where batches come to more than twice as many.
+    hands_out
+        Whether batches go to the caller; otherwise whoever takes them counts them and tells of errors.
 
     Raises
     ------
@@ -71,6 +73,7 @@ class EpochReader(Iterator[Batch]):
         on_error: Callable[[BaseException], None],
         meter: Meter,
         prefetch_bytes: int,
+        hands_out: bool = True,
     ) -> None:
         self._index = index
         self._source = source
@@ -81,6 +84,7 @@ class EpochReader(Iterator[Batch]):
         self._on_error = on_error
         self._meter = meter
         self._prefetch_bytes = prefetch_bytes
+        self._hands_out = hands_out
         self.epoch = epoch
         self._step = 0
         self._next_need = 0  # the first step that needs a unit that is not taken
@@ -95,12 +99,18 @@ class EpochReader(Iterator[Batch]):
         n_records = self._steps.n_records
         return n_records if self._is_done else min(self._steps.first_position(self._step), n_records)
 
-    def hand_on(self) -> Loader | None:
-        """Return the loader for the next epoch's reader, if this epoch came to its end and another follows there."""
+    def next_loader(self) -> Loader | None:
+        """Return the loader for the next epoch's reader, if this epoch came to its end and another follows there.
+
+        It stays this one's to close until :meth:`hand_on`.
+        """
         if not self._is_done or self._end is not None or self._is_handed_on or not self._loader.next_epoch():
             return None
-        self._is_handed_on = True
         return self._loader
+
+    def hand_on(self) -> None:
+        """Leave the loader to another."""
+        self._is_handed_on = True
 
     def __next__(self) -> Batch:
         try:
@@ -111,22 +121,31 @@ class EpochReader(Iterator[Batch]):
             if self._end is not None and isinstance(exc, Exception):
                 # Closed before or meanwhile, by another thread: whatever this one met then is no error of its own.
                 closed = self._closed()
-                self._on_error(closed)
+                self._tell(closed)
                 raise closed from None
-            # What was interrupted may be half read: nothing more comes of this epoch.
-            self._end = f"{type(exc).__name__} has ended it"
-            self._loads.clear()
-            self._loader.abandon()
-            self._on_error(exc)
+            self.abandon(exc)
+            self._tell(exc)
             raise
 
+    def abandon(self, error: BaseException) -> None:
+        """End the epoch without waiting for anything: what was interrupted may be half read."""
+        self._end = f"{type(error).__name__} has ended it"
+        self._loads.clear()
+        if not self._is_handed_on:
+            self._loader.abandon()
+
+    def _tell(self, error: BaseException) -> None:
+        if self._hands_out:
+            self._on_error(error)
+
     def _next(self) -> Batch:
+        if self._is_done:
+            raise StopIteration
         if self._end is not None:
             raise self._closed()
         if self._step == self._steps.n_steps:
-            if not self._is_done:
-                self._is_done = True
-                self._loader.finish_epoch()
+            self._is_done = True
+            self._loader.finish_epoch()
             raise StopIteration
         begun_at = perf_counter()
         if self._step >= self._next_need:
@@ -140,12 +159,13 @@ class EpochReader(Iterator[Batch]):
         if self._end is not None:  # meanwhile: units may be gone
             raise self._closed()
         self._give_back()
-        self._step += 1
         n_bytes = int(batch.lengths.sum())
         held = self._pool.lent_size
         if held > 2 * self._prefetch_bytes + _SPARE_BATCHES * n_bytes:
             warn_of_held(held, self._prefetch_bytes)
-        self._meter.note_batch(begun_at, n_records=len(batch), n_bytes=n_bytes)
+        if self._hands_out:
+            self._meter.note_batch(begun_at, n_records=len(batch), n_bytes=n_bytes)
+        self._step += 1
         return batch
 
     def close(self) -> None:

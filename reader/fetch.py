@@ -3,9 +3,8 @@
 import errno
 import logging
 import os
-import time
 from collections.abc import Callable
-from threading import Lock
+from threading import Event, Lock
 from time import perf_counter
 from typing import Final, Protocol, TypeAlias
 
@@ -68,9 +67,12 @@ class RecordFile(DataFile):
     """
 
     def __init__(self, path: PathLike, *, in_order: bool = False, retries: int = 0) -> None:
-        super().__init__(path)
-        self._retries = retries
         self._retry_lock = Lock()
+        self._gives_up = Event()
+        super().__init__(path)
+        status = os.fstat(self.fileno())
+        self._identity = (status.st_ino, status.st_size)
+        self._retries = retries
         self._n_retries = 0
         self.space = Space.of([self.path], [self.size])
         self._tells_cached = True
@@ -108,13 +110,16 @@ class RecordFile(DataFile):
                 code = cause.errno if isinstance(cause, OSError) else None
                 if code not in _PASSING:
                     raise
-                if n_failed == self._retries:
+                if n_failed == self._retries or self._gives_up.is_set():
                     reason = f"{exc.reason}, {n_failed + 1} times" if n_failed else exc.reason
                     raise ReadError(exc.path, exc.offset, exc.length, reason) from cause
                 n_failed += 1
                 self._note_retry(exc, n_failed)
                 if code == errno.ESTALE:
-                    self._reopen()
+                    try:
+                        self._reopen()
+                    except ReadError as gone:
+                        raise ReadError(exc.path, exc.offset, exc.length, gone.reason) from gone
 
     def _read_once(self, offset: int, buffer: memoryview) -> None:
         super().read_into(offset, buffer)
@@ -125,7 +130,11 @@ class RecordFile(DataFile):
         with self._retry_lock:
             self._n_retries += 1
         _log.warning("%s; trying again in %.2f s (%d of %d)", error, pause, n_failed, self._retries)
-        time.sleep(pause)
+        self._gives_up.wait(pause)
+
+    def stop_retrying(self) -> None:
+        """Let reads that are under way fail at once where they fail; any thread may call."""
+        self._gives_up.set()
 
     def _reopen(self) -> None:
         """Open the same file anew, under the same descriptor: a server has forgotten the handle that it gave before.
@@ -136,7 +145,17 @@ class RecordFile(DataFile):
             If the file is not there any more, or is another one.
         """
         with self._retry_lock:
-            reopen_at(self.fileno(), self.path, os.O_RDONLY)
+            self._replace(self.fileno(), os.O_RDONLY)
+
+    def _replace(self, fd: int, flags: int) -> None:
+        """Make a descriptor one of the same file, opened anew, unless it was closed meanwhile."""
+        if fd >= 0:
+            replace_descriptor(fd, self.path, flags, identity=self._identity)
+
+    def close(self) -> None:
+        """Close the file; a second call does nothing."""
+        with self._retry_lock:
+            super().close()
 
     def read_cached(self, offset: int, buffer: memoryview) -> int | None:
         """Fill the buffer from the page cache and return the bytes filled; None where the file system cannot."""
@@ -152,22 +171,23 @@ class RecordFile(DataFile):
         return done if self._tells_cached else None
 
 
-def reopen_at(fd: int, path: str, flags: int) -> None:
+def replace_descriptor(fd: int, path: str, flags: int, *, identity: tuple[int, int]) -> None:
     """Make an open descriptor one of the same file, opened anew; threads may be reading by it.
+
+    ``identity`` is the file's (inode number, size) as it was opened first: of a stale handle nothing can be asked.
 
     Raises
     ------
     ReadError
         If the path names another file by now, or none.
     """
-    before = os.fstat(fd)
     try:
         new = os.open(path, flags | os.O_CLOEXEC)
     except OSError as exc:
         raise ReadError(path, 0, 0, f"the file cannot be opened again: {exc.strerror}: was it removed?") from exc
     try:
         after = os.fstat(new)
-        if (before.st_ino, before.st_size) != (after.st_ino, after.st_size):
+        if identity != (after.st_ino, after.st_size):
             raise ReadError(path, 0, 0, "expected the file that was opened, found another: was it replaced?")
         os.dup2(new, fd, inheritable=False)
     finally:
@@ -244,13 +264,15 @@ def find_unreadable(
     """
     ends = offsets + lengths
     hit = np.flatnonzero((offsets < error.offset + error.length) & (ends > error.offset))
-    named = error
+    named = ReadError(error.path, source.space.place(error.offset)[1], error.length, error.reason, error.key)
+    if not len(hit):
+        return named
     for place in hit[np.argsort(offsets[hit], kind="stable")].tolist():
         offset, length = int(offsets[place]), int(lengths[place])
         try:
             source.read_into(offset, memoryview(bytearray(length)))
         except ReadError as exc:
             return ReadError(*source.space.place(offset), length, exc.reason, key_of(place))
-        if named is error:
+        if named.key is None:
             named = ReadError(*source.space.place(offset), length, error.reason, key_of(place))
     return named

@@ -37,17 +37,34 @@ class JoinedFile:
 
     def read_cached(self, offset: int, buffer: memoryview) -> int | None:
         """See :meth:`RecordFile.read_cached`."""
-        number = self.space.file_of(offset)
-        return self.files[number].read_cached(offset - int(self.space.bases[number]), buffer)
+        file, own_offset, inside = self._place(offset, buffer)
+        done = file.read_cached(own_offset, inside)
+        return buffer.nbytes if done == inside.nbytes else done
 
     def read_into(self, offset: int, buffer: memoryview) -> None:
         """See :meth:`RecordFile.read_into`; an error's offset is that of the space, its path the file's."""
-        number = self.space.file_of(offset)
-        base = int(self.space.bases[number])
+        file, own_offset, inside = self._place(offset, buffer)
         try:
-            self.files[number].read_into(offset - base, buffer)
+            file.read_into(own_offset, inside)
         except ReadError as exc:
-            raise ReadError(exc.path, exc.offset + base, exc.length, exc.reason) from exc
+            raise ReadError(exc.path, exc.offset + offset - own_offset, exc.length, exc.reason) from exc
+
+    def _place(self, offset: int, buffer: memoryview) -> tuple[RecordFile, int, memoryview]:
+        """Return (file, offset in it, the part of the buffer to fill).
+
+        Files may differ in what reads must be multiples of. Where this one needs less than another, what alignment
+        alone adds may reach beyond its end, and counts as filled.
+        """
+        number = self.space.file_of(offset)
+        file, own_offset = self.files[number], offset - int(self.space.bases[number])
+        left = file.size - own_offset
+        reaches_beyond = file.align < self.align and 0 < left < buffer.nbytes < left + self.align
+        return file, own_offset, buffer[:left] if reaches_beyond else buffer
+
+    def stop_retrying(self) -> None:
+        """See :meth:`RecordFile.stop_retrying`."""
+        for file in self.files:
+            file.stop_retrying()
 
     def close(self) -> None:
         """Close all files."""

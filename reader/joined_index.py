@@ -169,6 +169,8 @@ class JoinedIndex:
         places = np.searchsorted(self._bounds, records, side="right") - 1
         order = np.argsort(places, kind="stable")
         cuts = np.flatnonzero(np.diff(places[order], prepend=-1))
+        if not len(cuts):
+            return
         for first, end in zip(cuts.tolist(), [*cuts[1:].tolist(), len(order)], strict=True):
             taken = order[first:end]
             place = int(places[taken[0]])
@@ -213,8 +215,10 @@ def merge_classes(
         if len(set(names)) < len(names):
             twice = next(name for name in names if names.count(name) > 1)
             raise ValueError(f"{paths[number]}: expected each class name once, found {twice!r} twice")
-        if labels is not None and len(labels) and int(labels.max()) >= len(names):
-            raise ValueError(f"{paths[number]}: expected labels below {len(names)}, found {int(labels.max())}")
+        if labels is not None and len(labels):
+            for label in (int(labels.min()), int(labels.max())):
+                if not -1 <= label < len(names):
+                    raise ValueError(f"{paths[number]}: expected labels from -1 to {len(names) - 1}, found {label}")
         new = [numbers.setdefault(name, len(numbers)) for name in names]
         classes[number] = np.array([*new, -1], np.int64)  # -1 is the last
     return list(numbers), classes

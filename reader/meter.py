@@ -36,7 +36,7 @@ class Stats:
     verify_s: float = 0.0
     """Seconds of them in which checksums were compared."""
     decode_s: float = 0.0
-    """Seconds in which the consumer waited for ``decode=``, beside ``next_s``."""
+    """Seconds of them in which the consumer waited for ``decode=``."""
     read_s: float = 0.0
     """Seconds of all reads, one after the other; many are in flight at a time."""
     busy_s: float = 0.0

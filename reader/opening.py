@@ -58,7 +58,9 @@ def open_indexes(found: DatabaseFiles, *, comm: Comm | None = None) -> tuple[Rec
         If ranks name different numbers of databases, or classes of several cannot be told to be the same.
     """
     comm = comm_or_single(comm)
-    agree_on(comm, {"databases": len(found)})
+    agree_on(comm, {"databases": len(found), "index": [index is not None for index in found.indexes]})
+    if len(found) > 1:
+        agree_on(comm, {f"database {number}": os.path.basename(name) for number, name in enumerate(found.names)})
     opened = [open_index(name, index, comm=comm) for name, index in zip(found.names, found.indexes, strict=True)]
     if len(opened) == 1:
         return opened[0]

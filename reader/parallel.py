@@ -4,7 +4,7 @@ import logging
 import operator
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, replace
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -13,7 +13,7 @@ from lmdbio.layout.index import Index
 from lmdbio.layout.path import PathLike
 from lmdbio.layout.pool import BufferPool
 from lmdbio.reader.batch import Batch
-from lmdbio.reader.cursor import Cursor, check_epoch
+from lmdbio.reader.cursor import Cursor, checked_epoch
 from lmdbio.reader.databases import DatabaseFiles, Databases, find_databases
 from lmdbio.reader.decode import Decode, DecodedEpoch, Decoder
 from lmdbio.reader.epoch import EpochReader
@@ -155,13 +155,12 @@ class ParallelReader:
         on_error: OnError = "abort",
     ) -> None:
         self._comm = comm_or_single(comm)
-        self._epoch_reader: EpochReader | DecodedEpoch | None = None
+        self._reading = _Reading(Cursor(), None, None)
         self._decoder: Decoder | None = None
         self._file: RecordFiles | None = None
         self._mpi_file: MpiFile | None = None
         self._meter = Meter()
         self._n_retries = 0
-        self._cursor = Cursor()
         self._has_warned = False
         with agreement(self._comm):
             self.rank, self.world_size = ranks_of(self._comm, rank, world_size, has_comm=comm is not None)
@@ -202,7 +201,7 @@ class ParallelReader:
             if verify == "checksum":
                 _check_checksums(self.index, found)
             self._prefetch_bytes = prefetch_bytes
-            self._schedule = self._make_schedule(streams or max(DEFAULT_STREAMS, n_nodes))
+            self._schedule = self._make_schedule(settings.streams or max(DEFAULT_STREAMS, n_nodes))
         self._pool = BufferPool(keep=self._schedule.prefetch_bytes // 4)
         if self.rank == 0:
             self._give_notice(decode_threads)
@@ -212,7 +211,7 @@ class ParallelReader:
     @property
     def epoch(self) -> int:
         """The epoch that is being read, or comes next."""
-        return self._cursor.epoch
+        return self._reading.cursor.epoch
 
     def __len__(self) -> int:
         """Return the number of batches of a whole epoch, the same on every rank."""
@@ -221,10 +220,13 @@ class ParallelReader:
     def __iter__(self) -> Iterator[Batch]:
         if self._file is None:
             raise ValueError("reader: expected an open one, found it closed")
-        if self._cursor.begin(len(self.index)):
-            self._warn_of_epochs()
-        self._epoch_reader = self._read_epoch(self._file)
-        return self._epoch_reader
+        cursor = self._reading.cursor.begin(lambda start: not self._schedule.steps(start).n_steps)
+        if self._reading.cursor.is_begun:
+            self._warn_of_epochs(cursor.epoch)
+        epoch = self._read_epoch(self._file, cursor)
+        # in one, since a state may be asked for at any moment
+        self._reading = _Reading(cursor, epoch, self._schedule)
+        return epoch
 
     def set_epoch(self, epoch: int) -> None:
         """Collective. Choose the epoch that the next iteration gives, from 0.
@@ -237,11 +239,11 @@ class ParallelReader:
             If it is negative, or not the same on every rank; on every rank alike.
         """
         with agreement(self._comm):
-            check_epoch(epoch)
+            epoch = checked_epoch(epoch)
         epochs = self._comm.allgather(epoch)
         if len(set(epochs)) > 1:
             raise ValueError(f"epoch: expected the same on every rank, found {sorted(set(epochs))}")
-        self._cursor.choose(epoch)
+        self._reading = replace(self._reading, cursor=self._reading.cursor.choose(epoch))
 
     @property
     def stats(self) -> Stats:
@@ -263,10 +265,9 @@ class ParallelReader:
         was handed out, not what was read ahead. ``epoch`` and ``position`` (records of the epoch, of all ranks
         together, without padding) say where; the rest is what the sequence follows from.
         """
-        position = self._cursor.start
-        if self._cursor.is_begun and self._epoch_reader is not None:
-            position = self._epoch_reader.position
-        return self._schedule.state(self.epoch, position).to_fields()
+        cursor, epoch = self._reading.cursor, self._reading.epoch
+        position = epoch.position if cursor.is_begun and epoch is not None else cursor.start
+        return self._schedule.state(cursor.epoch, position).to_fields()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Collective. Go on where a reader of the same database stood, by :meth:`state_dict`; nothing is read for that.
@@ -291,7 +292,8 @@ class ParallelReader:
                 schedule = self._make_schedule(loaded.streams)
         agree_on(self._comm, loaded.to_fields())
         self._schedule = schedule
-        self._cursor.load(loaded.epoch, loaded.position)
+        cursor = Cursor(loaded.epoch, loaded.position, is_loaded=True)
+        self._reading = replace(self._reading, cursor=cursor)
 
     def close(self) -> None:
         """End reading: waits for reads in flight, ends the threads, closes the file. Batches handed out stay good.
@@ -299,8 +301,10 @@ class ParallelReader:
         Collective with ``io="collective"``.
         """
         try:
-            if self._epoch_reader is not None:
-                self._epoch_reader.close()
+            if self._file is not None:
+                self._file.stop_retrying()
+            if self._reading.epoch is not None:
+                self._reading.epoch.close()
             if self._mpi_file is not None:
                 self._mpi_file.close()
         finally:
@@ -342,26 +346,41 @@ class ParallelReader:
             if file.align == 1:
                 warn_of_readahead(file.fileno(), file.path)
 
-    def _warn_of_epochs(self) -> None:
+    def _warn_of_epochs(self, epoch: int) -> None:
         if not self._has_warned:
             self._has_warned = True
             _log.warning(
                 "epoch %d follows by itself: call set_epoch() before each epoch, so that a run that is resumed, or a "
                 "loop that begins anew, does not read the same order again",
-                self.epoch,
+                epoch,
             )
 
-    def _read_epoch(self, file: RecordFiles) -> EpochReader | DecodedEpoch:
-        """Return the reader of the epoch from where it begins; units that were read ahead for it are taken over."""
-        before, cursor = self._epoch_reader, self._cursor
-        follows = before is not None and before.epoch + 1 == cursor.epoch and not cursor.start
-        loader = before.hand_on() if before is not None and follows else None
-        if before is not None:
-            before.close()
-        epoch_reader = EpochReader(
+    def _read_epoch(self, file: RecordFiles, cursor: Cursor) -> EpochReader | DecodedEpoch:
+        """Return the reader of an epoch from where it begins; units that were read ahead for it are taken over."""
+        before = self._reading.epoch
+        loader = None
+        try:
+            follows = before is not None and before.epoch + 1 == cursor.epoch and not cursor.start
+            if before is not None and follows and self._reading.schedule is self._schedule:
+                loader = before.next_loader()
+            if loader is None:
+                if before is not None:
+                    before.close()
+                return self._make_epoch(file, cursor, self._make_loader(file, cursor))
+            epoch = self._make_epoch(file, cursor, loader)
+        except BaseException:
+            if before is not None:
+                before.close()
+            raise
+        assert before is not None
+        before.hand_on()
+        return epoch
+
+    def _make_epoch(self, file: RecordFiles, cursor: Cursor, loader: Loader) -> EpochReader | DecodedEpoch:
+        epoch = EpochReader(
             index=self.index,
             source=file,
-            loader=loader or self._make_loader(file),
+            loader=loader,
             pool=self._pool,
             epoch=cursor.epoch,
             steps=self._schedule.steps(cursor.start),
@@ -369,16 +388,17 @@ class ParallelReader:
             on_error=self._job.fail,
             meter=self._meter,
             prefetch_bytes=self._schedule.prefetch_bytes,
+            hands_out=self._decoder is None,
         )
         if self._decoder is None:
-            return epoch_reader
-        return DecodedEpoch(epoch_reader, self._decoder, on_error=self._job.fail, meter=self._meter)
+            return epoch
+        return DecodedEpoch(epoch, self._decoder, on_error=self._job.fail, meter=self._meter)
 
-    def _make_loader(self, file: RecordFiles) -> Loader:
+    def _make_loader(self, file: RecordFiles, cursor: Cursor) -> Loader:
         if self._mpi_file is None:
             return make_prefetcher(
                 self._schedule,
-                self._cursor,
+                cursor,
                 file,
                 self._options,
                 pool=self._pool,
@@ -389,7 +409,7 @@ class ParallelReader:
         assert isinstance(self.index, Index)
         return make_collective_loader(
             self._schedule,
-            self._cursor,
+            cursor,
             file,
             self._mpi_file,
             self._options,
@@ -398,6 +418,16 @@ class ParallelReader:
             meter=self._meter,
             shares_errors=not self._job.aborts,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """What is read, or was last."""
+
+    cursor: Cursor
+    epoch: EpochReader | DecodedEpoch | None
+    schedule: Schedule | None
+    """The one that the epoch was planned by."""
 
 
 def _check_checksums(index: RecordIndex, found: DatabaseFiles) -> None:

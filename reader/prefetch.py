@@ -218,7 +218,7 @@ class Prefetcher:
     def _read_ahead(self) -> bool:
         """Do some reads of the first unit that has any and may be begun, and say whether there were."""
         # No reference to a load may outlive this call: its buffer could not be used again while the thread waits.
-        for load in self._loads:
+        for load in tuple(self._loads):  # a finalizer may empty it meanwhile
             if not load.is_begun:
                 if not self._window.has_room(load.size):
                     return False

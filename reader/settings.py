@@ -53,12 +53,14 @@ class Settings:
             value = getattr(self, name)
             if value not in known:
                 raise ValueError(f"{name}: expected {' or '.join(known)}, found {value!r}")
-        operator.index(self.seed)
+        object.__setattr__(self, "seed", operator.index(self.seed))
         for name, most in _MOST.items():
-            value = getattr(self, name)
-            if value is None and name == "streams":
+            if self.streams is None and name == "streams":
                 continue
-            if operator.index(value) < 1:
+            # an int, whatever number was given: one of numpy's overflows, and is not for JSON
+            value = operator.index(getattr(self, name))
+            object.__setattr__(self, name, value)
+            if value < 1:
                 raise ValueError(f"{name}: expected 1 or more, found {value}")
             if value > most:
                 raise ValueError(f"{name}: expected {most} or less, found {value}")

@@ -126,7 +126,7 @@ class Running:
             if all(texts):
                 return [int(text) for text in texts]
             if self.process.poll() is not None:
-                raise SystemExit(f"kill_ranks: the job ended before it was disturbed: {self.process.stderr}")
+                raise SystemExit(f"kill_ranks: the job ended before it was disturbed: {self.process.communicate()[1]}")
             time.sleep(_POLL_S)
         raise SystemExit(f"kill_ranks: the ranks did not start within {_START_S:.0f} s")
 

@@ -105,7 +105,7 @@ def _keys(n_records: int) -> Keys:
 
 def first(options: argparse.Namespace) -> dict[str, Any]:
     """Open a data set of many small records in a fresh process and take a batch, its index in memory."""
-    path = _make(options.folder / "many.mdb", n_records=options.records, size=100)
+    path = _make(options.folder, n_records=options.records, size=100)
     code = (
         "import sys, time; from lmdbio.reader import ParallelReader; begun = time.perf_counter();"
         "reader = ParallelReader(sys.argv[1], batch_size=256, order=sys.argv[2]); next(iter(reader));"
@@ -123,7 +123,7 @@ def first(options: argparse.Namespace) -> dict[str, Any]:
 
 def overlap(options: argparse.Namespace) -> dict[str, Any]:
     """Read a cold epoch without computing, then with as much of it (a sleep) as reading takes."""
-    path = _make(options.folder / "photos.mdb", n_records=options.records, size=_RECORD)
+    path = _make(options.folder, n_records=options.records, size=_RECORD)
     more = ReadOptions(direct=options.direct)
     reading, together = [], []
 
@@ -158,13 +158,14 @@ def overlap(options: argparse.Namespace) -> dict[str, Any]:
 def memory(options: argparse.Namespace) -> dict[str, Any]:
     """Read an epoch of a database four times as large as prefetch_bytes and 300 MB together, in fresh processes."""
     limit = _PREFETCH + 300_000_000
-    path = _make(options.folder / "large.mdb", n_records=4 * limit // _RECORD, size=_RECORD)
+    path = _make(options.folder, n_records=4 * limit // _RECORD, size=_RECORD)
     code = (
-        "import sys, resource; from lmdbio.reader import ParallelReader, ReadOptions;"
+        "import sys; from lmdbio.reader import ParallelReader, ReadOptions;"
         "reader = ParallelReader(sys.argv[1], batch_size=64, order=sys.argv[2], prefetch_bytes=int(sys.argv[4]),"
         "options=ReadOptions(direct=sys.argv[3] == 'direct'), shuffle_window=1);\n"
         "for batch in reader: batch.release()\n"
-        "reader.close(); print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+        "reader.close()\n"
+        "print(next(line.split()[1] for line in open('/proc/self/status') if line.startswith('VmHWM')))"
     )
     told: dict[str, Any] = {"limit_mib": limit >> 20, "database_mib": path.stat().st_size >> 20}
     for order in ORDERS:
@@ -176,8 +177,9 @@ def memory(options: argparse.Namespace) -> dict[str, Any]:
     return told
 
 
-def _make(path: Path, *, n_records: int, size: int) -> Path:
+def _make(folder: Path, *, n_records: int, size: int) -> Path:
     """Make a database with its index, unless it is there."""
+    path = folder / f"{n_records}-of-{size}.mdb"
     if not Path(f"{path}.index").exists():
         path.unlink(missing_ok=True)
         rng = np.random.default_rng(0)

@@ -34,7 +34,7 @@ def draw(rows: Sequence[Row], path: Path, *, title: str) -> None:
         axes.set_ylim(len(ways) - 0.5, -0.5)
         axes.spines[["top", "right"]].set_visible(False)
     nodes = f"; nodes, from light to dark: {', '.join(map(str, counts))}" if len(counts) > 1 else ""
-    figure.suptitle(f"{title}{nodes}", fontsize="medium")
+    figure.suptitle(f"{title}{nodes}", fontsize="medium", parse_math=False)
     figure.savefig(path, dpi=150)
 
 

@@ -66,7 +66,10 @@ def communicator() -> "Comm":
         from lmdbio.comm import SingleProcess
 
         return SingleProcess()
-    from mpi4py import MPI
+    try:
+        from mpi4py import MPI
+    except (ImportError, RuntimeError) as exc:  # none is installed, or none can be loaded
+        raise CommandError(f"expected an MPI, found none ({exc}): pip install 'lmdbio[mpich]'") from None
 
     if MPI.COMM_WORLD.Get_size() != launched:
         raise CommandError(

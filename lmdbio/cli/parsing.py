@@ -5,10 +5,12 @@ typer's own refusals leave out what was found. Pure: no I/O.
 
 import enum
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import typer
 
+_MOST_SECONDS: Final = 1e9
+"""More than a process lives; systems take no sleep of any length."""
 _Word = TypeVar("_Word", bound=enum.StrEnum)
 
 
@@ -50,7 +52,7 @@ def _seconds(text: str | float, *, least: int) -> float:
         seconds = float(text)
     except ValueError:
         seconds = -1.0
-    if not least <= seconds < float("inf"):
+    if not least <= seconds <= _MOST_SECONDS:
         raise typer.BadParameter(f"expected seconds, {least} or more, found {str(text)!r}")
     return seconds
 

@@ -114,13 +114,15 @@ def read(
     Under mpiexec or srun all ranks read, each its part of every batch.
     """
     from lmdbio.cli.read_report import Epoch, print_epochs, report_as_json
+    from lmdbio.comm import agreement
     from lmdbio.reader import ParallelReader, ReadOptions
 
-    if plot is not None:
-        require_plotting(plot)
-    if timeline is not None:
-        require_folder(timeline)
     comm, talks = communicator(), find_launch().rank == 0
+    with agreement(comm):
+        if plot is not None and talks:
+            require_plotting(plot)
+        if timeline is not None:
+            require_folder(timeline)
     try:
         reader = ParallelReader(
             [*dbs],
@@ -133,7 +135,7 @@ def read(
             prefetch_bytes=prefetch_bytes,
             options=ReadOptions(direct=_DIRECT[direct], depth=depth),
         )
-    except ValueError as exc:
+    except (ValueError, ImportError) as exc:
         raise CommandError(str(exc)) from None
     done: list[Epoch] = []
     with reader, Progress(quiet=quiet) as progress:

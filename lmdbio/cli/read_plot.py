@@ -41,7 +41,7 @@ def draw(spans: Sequence[Span], path: Path, *, title: str) -> None:
     rate.set_xlabel("s")
     for axes in (lanes, rate):
         axes.spines[["top", "right"]].set_visible(False)
-    figure.suptitle(title, fontsize="medium")
+    figure.suptitle(title, fontsize="medium", parse_math=False)
     figure.savefig(path, dpi=150)
 
 

@@ -80,6 +80,7 @@ def test_the_timeline_is_a_trace_and_the_sleep_is_slept(run: Run, small: Path, t
     [
         (("--order", "random"), "--order: expected sequential or block or global, found 'random'"),
         (("--compute", "-1"), "--compute: expected seconds, 0 or more, found '-1'"),
+        (("--compute", "1e300"), "--compute: expected seconds, 0 or more, found '1e300'"),
         (("--batch-size", "0"), "--batch-size: expected a whole number from 1, found '0'"),
         (("--depth", "x"), "--depth: expected a whole number from 1, found 'x'"),
         (("--prefetch-bytes", "1MB"), "--prefetch-bytes: expected bytes or a size such as 16MiB"),
@@ -138,3 +139,11 @@ def test_all_ranks_read_and_one_talks(small: Path, tmp_path: Path) -> None:
     for rank in (0, 1):
         trace = json.loads((tmp_path / f"t.json.{rank}").read_text())
         assert {event["pid"] for event in trace["traceEvents"]} == {rank}
+
+
+def test_a_missing_mpi_is_one_line(run: Run, small: Path) -> None:
+    hide = "import sys; sys.modules['mpi4py.MPI'] = None; sys.modules['mpi4py'] = None"
+    line = run("lmdbio", "read", small, "--io", "collective", setup=hide).error("lmdbio read")
+    assert "pip install 'lmdbio[mpich]'" in line
+    line = run("lmdbio", "read", small, setup=hide, PMI_RANK="0", PMI_SIZE="2").error("lmdbio read")
+    assert "pip install 'lmdbio[mpich]'" in line

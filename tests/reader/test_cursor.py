@@ -1,26 +1,30 @@
 import pytest
 
-from lmdbio.reader.cursor import Cursor, check_epoch
+from lmdbio.reader.cursor import Cursor, checked_epoch
 
 N = 10
 
 
+def is_over(start: int) -> bool:
+    return start >= N
+
+
 def test_epochs_follow_one_another() -> None:
-    cursor = Cursor()
-    assert [(cursor.begin(N), cursor.epoch, cursor.start) for _ in range(3)] == [
-        (False, 0, 0),
-        (True, 1, 0),
-        (True, 2, 0),
+    cursors = [Cursor()]
+    for _ in range(3):
+        cursors.append(cursors[-1].begin(is_over))
+    assert [(cursor.epoch, cursor.start, cursor.is_begun) for cursor in cursors] == [
+        (0, 0, False),
+        (0, 0, True),
+        (1, 0, True),
+        (2, 0, True),
     ]
 
 
 def test_a_chosen_epoch_begins_anew() -> None:
-    cursor = Cursor()
-    cursor.choose(4)
-    assert (cursor.begin(N), cursor.epoch) == (False, 4)
-    cursor.choose(4)
-    assert not cursor.is_begun
-    assert (cursor.begin(N), cursor.epoch, cursor.start) == (False, 4, 0)
+    chosen = Cursor(3, 7, is_begun=True).choose(4)
+    assert (chosen.epoch, chosen.start, chosen.is_begun) == (4, 0, False)
+    assert chosen.begin(is_over).choose(4).begin(is_over) == Cursor(4, 0, is_begun=True)
 
 
 @pytest.mark.parametrize(
@@ -39,20 +43,17 @@ def test_a_chosen_epoch_begins_anew() -> None:
 def test_a_loaded_position_is_kept_for_its_epoch_alone(
     chosen: list[int], position: int, expected: tuple[int, int]
 ) -> None:
-    cursor = Cursor()
-    cursor.begin(N)
-    cursor.load(2, position)
+    cursor = Cursor(2, position, is_loaded=True)
     for epoch in chosen:
-        cursor.choose(epoch)
-    assert cursor.begin(N) is False
-    assert (cursor.epoch, cursor.start) == expected
-    assert cursor.begin(N) is True
-    assert (cursor.epoch, cursor.start) == (expected[0] + 1, 0)
+        cursor = cursor.choose(epoch)
+    begun = cursor.begin(is_over)
+    assert (begun.epoch, begun.start) == expected
+    assert begun.begin(is_over) == Cursor(expected[0] + 1, 0, is_begun=True)
 
 
 def test_what_is_no_epoch_is_named() -> None:
-    check_epoch(0)
+    assert checked_epoch(0) == 0
     with pytest.raises(ValueError, match="epoch: expected 0 or more, found -1"):
-        check_epoch(-1)
+        checked_epoch(-1)
     with pytest.raises(TypeError):
-        check_epoch(1.5)  # type: ignore[arg-type]
+        checked_epoch(1.5)  # type: ignore[arg-type]

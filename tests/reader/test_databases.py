@@ -89,3 +89,9 @@ def test_sidecars_are_as_many_as_databases(tmp_path: Path) -> None:
     make(tmp_path / "a.lmdb", tmp_path / "b.lmdb")
     with pytest.raises(ValueError, match="index: expected one for each of 2 databases, found 1"):
         find_databases([tmp_path / "a.lmdb", tmp_path / "b.lmdb"], tmp_path / "i")
+
+
+def test_names_that_differ_by_zeros_alone_have_one_order(tmp_path: Path) -> None:
+    make(*(tmp_path / f"q-{number}.mdb" for number in ("001", "1", "01", "2")))
+    for named in (tmp_path, tmp_path / "q-*"):
+        assert names(tmp_path, named) == ["q-001.mdb", "q-01.mdb", "q-1.mdb", "q-2.mdb"]

@@ -5,12 +5,13 @@ import hashlib
 import threading
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lmdbio.comm import SingleProcess
 from lmdbio.errors import ReadError
 from lmdbio.reader import ParallelReader, ReadOptions
 from lmdbio.reader.sequence import ORDERS, Order
@@ -171,3 +172,80 @@ def test_without_the_hook_there_is_nothing_decoded(folder: Path) -> None:
         pytest.raises(ValueError, match="expected a batch of a reader"),
     ):
         _ = next(iter(reader)).decoded
+
+
+@pytest.mark.parametrize("at", ["begin", "result"])
+def test_an_interrupt_ends_the_epoch_rather_than_lose_a_batch(
+    folder: Path, at: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ParallelReader(folder, batch_size=10, decode=digest) as reader:
+        batches = iter(reader)
+        next(batches)
+        with monkeypatch.context() as patch:
+
+            def interrupt(*_: object) -> None:
+                raise KeyboardInterrupt
+
+            target = "lmdbio.reader.decode.Decoder.begin" if at == "begin" else "concurrent.futures.Future.result"
+            patch.setattr(target, interrupt)
+            with pytest.raises(KeyboardInterrupt):
+                next(batches)
+        assert reader.state_dict()["position"] == 10
+        with pytest.raises(RuntimeError, match="KeyboardInterrupt has ended it"):
+            next(batches)
+        state = reader.state_dict()
+        reader.load_state_dict(state)
+        left = [number for batch in reader for number in batch.indices.tolist()]
+        assert len(left) == N - 10
+
+
+def test_stop_iteration_of_a_decoder_is_no_end_of_the_epoch(folder: Path) -> None:
+    with ParallelReader(folder, batch_size=10, decode=lambda data: next(iter(()))) as reader:
+        with pytest.raises(RuntimeError, match="decode: raised StopIteration") as caught:
+            list(reader)
+        assert "was given record" in caught.value.__notes__[0]
+
+
+def test_only_what_was_handed_out_is_counted(folder: Path) -> None:
+    with ParallelReader(folder, batch_size=10, decode=digest) as reader:
+        batches = iter(reader)
+        for step in range(1, 4):
+            next(batches)
+            assert (reader.stats.batches, reader.stats.records) == (step, 10 * step)
+        assert reader.stats.next_s >= reader.stats.decode_s
+
+
+class Aborting(SingleProcess):
+    """One of two ranks, whose abort is an exception; it says what was told before."""
+
+    def Get_size(self) -> int:
+        return 2
+
+    def allgather(self, sendobj: Any) -> list[Any]:
+        return [sendobj] * 2
+
+    def Abort(self, errorcode: int = 0) -> NoReturn:
+        raise SystemExit(errorcode)
+
+
+def test_errors_are_told_once_when_their_batch_is_due(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    calls = 0
+
+    def decode(data: memoryview) -> None:
+        nonlocal calls
+        calls += 1
+        if calls > 12:
+            raise ValueError("no image")
+
+    n = 0
+    with (
+        pytest.raises(SystemExit),
+        ParallelReader(folder, comm=Aborting(), batch_size=10, decode=decode, decode_threads=1) as reader,
+    ):
+        for _ in reader:
+            n += 1
+            assert capsys.readouterr().err == ""
+    assert n == 1
+    said = capsys.readouterr().err
+    assert said.count("lmdbio: rank 0: ") == 1
+    assert "no image" in said

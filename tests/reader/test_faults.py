@@ -72,7 +72,8 @@ def test_what_passes_is_not_seen_but_counted(folder: Path, values: list[bytes], 
         reader.close()  # the next epoch's reads may be in flight
         n_errors = sum(faults.injected[errno.errorcode[code]] for code in (errno.EIO, errno.ESTALE, errno.ETIMEDOUT))
         if not direct:  # a direct read that falls short may end through the page cache, tried without waiting
-            assert file.n_retries == n_errors
+            n_at_the_end = 5  # threads, of which each may have met one when the reader was closed
+            assert file.n_retries >= n_errors - n_at_the_end
         assert 0 < file.n_retries <= n_errors
         assert faults.injected["short"] > 0
 
@@ -135,7 +136,7 @@ def test_pauses_grow_and_each_is_logged(
     path.write_bytes(bytes(range(256)) * 64)
     pauses: list[float] = []
     monkeypatch.setattr(fetch, "_FIRST_PAUSE_S", 0.05)
-    monkeypatch.setattr(fetch.time, "sleep", pauses.append)
+    monkeypatch.setattr(threading.Event, "wait", lambda event, pause: pauses.append(pause))
     file = open_records(path, direct=direct, in_order=False, retries=6)
     left = fail_first([errno.EIO, errno.ETIMEDOUT, errno.ESTALE, errno.EIO, errno.EIO], monkeypatch)
     buffer = bytearray(4096)
@@ -184,6 +185,11 @@ def test_a_handle_that_went_stale_is_opened_anew(tmp_path: Path, monkeypatch: py
     assert buffer == b"x" * 4096
     assert len(os.listdir("/proc/self/fd")) == before
     assert not os.get_inheritable(file.fileno())
+    with monkeypatch.context() as patch:  # of a stale handle nothing can be asked
+        fail_first([errno.ESTALE], patch)
+        fstat = os.fstat
+        patch.setattr(os, "fstat", lambda fd: 1 // 0 if fd == file.fileno() else fstat(fd))
+        file.read_into(0, memoryview(buffer))
     for change, message in (
         (lambda: path.rename(tmp_path / "gone"), "cannot be opened again: No such file or directory: was it removed"),
         (lambda: path.write_bytes(b"y" * 8192), "found another: was it replaced"),

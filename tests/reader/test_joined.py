@@ -20,6 +20,7 @@ from lmdbio.layout.keys import Keys
 from lmdbio.layout.meta import read_meta
 from lmdbio.layout.writer import write_database
 from lmdbio.reader import Dataset, ParallelReader, ReadOptions, fetch
+from lmdbio.reader.joined_file import JoinedFile
 from lmdbio.reader.joined_index import JoinedIndex
 from lmdbio.reader.sequence import ORDERS, Order
 from tests.reader.made import make_datum_database, overwrite, stock_values
@@ -323,3 +324,66 @@ def test_a_hundred_shards_are_read_as_one(tmp_path: Path) -> None:
                 for number, value in zip(batch.indices.tolist(), batch.values, strict=True)
             }
         assert [read[number] for number in range(len(wanted))] == wanted
+
+
+def test_databases_without_records_are_read_and_nothing_can_be_asked_for(tmp_path: Path, paths: list[Path]) -> None:
+    for name in "ab":
+        make_datum_database(tmp_path / f"{name}.lmdb", [])
+    empty = [tmp_path / "a.lmdb", tmp_path / "b.lmdb"]
+    for order in ORDERS:
+        with ParallelReader(empty, batch_size=3, order=order) as reader:
+            assert list(reader) == []
+    assert list(Dataset(empty)) == Dataset(empty).fetch([]) == Dataset(paths).fetch([]) == []
+
+
+def test_iterating_gives_all_records_and_hides_no_error(two: list[Path]) -> None:
+    assert [bytes(record.value) for record in Dataset(two)] == [v for path in two for v in stock_values(path)]
+    data = Dataset(two)
+    data.close()
+    with pytest.raises(ValueError, match="found it closed"):
+        list(data)
+
+
+@pytest.mark.parametrize("label", [-2, -9, 2, 1 << 40])
+def test_labels_that_no_list_names_are_refused(tmp_path: Path, label: int) -> None:
+    make_raw(tmp_path / "a.mdb", 2, labels=[0, 1], names=["cat", "dog"])
+    make_raw(tmp_path / "b.mdb", 3, labels=[0, 1, 0], names=["cat", "dog"])
+    indexes = [Index.open(tmp_path / f"{name}.mdb") for name in "ab"]
+
+    class Lying(Index):
+        @property
+        def labels(self) -> np.ndarray:
+            return np.array([0, label, -1])
+
+    lying = Lying.from_bytes(indexes[1].to_bytes())
+    with pytest.raises(ValueError, match=rf"b.mdb: expected labels from -1 to 1, found {label}"):
+        JoinedIndex([indexes[0], lying], ["a.mdb", "b.mdb"])
+
+
+def test_files_of_other_alignment_are_read_to_their_end(two: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    aligns = iter([1 << 16, 1])
+    files = [fetch.RecordFile(path / "data.mdb") for path in two]
+    for file, align in zip(files, aligns, strict=True):
+        monkeypatch.setattr(file, "__class__", type("File", (fetch.RecordFile,), {"align": align}))
+    joined = JoinedFile(files)
+    assert joined.align == 1 << 16
+    base, size = int(joined.space.bases[1]), files[1].size
+    start = size // joined.align * joined.align
+    wanted = (two[1] / "data.mdb").read_bytes()[start:]
+    for read in (joined.read_into, joined.read_cached):
+        buffer = bytearray(joined.align)
+        assert read(base + start, memoryview(buffer)) in (None, len(buffer))
+        assert bytes(buffer[: len(wanted)]) == wanted
+    with pytest.raises(ReadError, match="is it cut short") as caught:
+        joined.read_into(base + start, memoryview(bytearray(2 * joined.align)))
+    assert caught.value.offset == base + start
+
+
+def test_an_error_of_no_record_has_the_files_own_offset(two: list[Path]) -> None:
+    joined = JoinedFile([fetch.RecordFile(path / "data.mdb") for path in two])
+    offset = int(joined.space.bases[1]) + joined.files[1].size
+    with pytest.raises(ReadError) as caught:
+        joined.read_into(offset, memoryview(bytearray(100)))
+    none = np.zeros(0, np.int64)
+    named = fetch.find_unreadable(joined, caught.value, none, none, lambda place: b"")
+    assert (named.path, named.offset) == (str(two[1] / "data.mdb"), joined.files[1].size)
