@@ -5,6 +5,7 @@ walked, extensions compared without case), so that labels and order are the ones
 them: the litter that desktop systems leave is passed over, a cycle of links is an error, nothing is lost in silence.
 """
 
+import errno
 import mmap
 import os
 import stat
@@ -29,6 +30,9 @@ _SPLITS: Final = frozenset((b"train", b"training", b"val", b"valid", b"validatio
 _NO_CLASS: Final = "images outside of class folders"
 _PIECE_SIZE: Final = 4 << 20
 _KINDS: Final = {stat.S_IFDIR: "a directory", stat.S_IFIFO: "a FIFO"}
+
+
+_OUR_OWN_LIMITS: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 
 class FolderSource:
@@ -113,7 +117,16 @@ class FolderSource:
     def _open(self, number: int) -> int:
         # By a path relative to the root: shorter to look up, and the root may be renamed meanwhile.
         # O_NONBLOCK: a pipe that took the file's place must not hang the run.
-        return os.open(self.inputs.paths[number], os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK, dir_fd=self._fd)
+        try:
+            return os.open(self.inputs.paths[number], os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK, dir_fd=self._fd)
+        except OSError as exc:
+            if exc.errno not in _OUR_OWN_LIMITS:
+                raise
+            # nothing is wrong with the file: it must not be left out
+            raise SourceError(
+                f"{self.shown(number)}: expected to open it, found a limit of this process ({exc.strerror}): raise it "
+                "(ulimit -n), or lower --workers"
+            ) from exc
 
     def close(self) -> None:
         """Close the directory and forget the inputs; a second call does nothing."""

@@ -9,6 +9,8 @@ from typing import Final, TypeVar
 
 import typer
 
+_MOST: Final = 1 << 30
+"""More than there are records in a batch, rounds, or reads in flight."""
 _MOST_SECONDS: Final = 1e9
 """More than a process lives; systems take no sleep of any length."""
 _Word = TypeVar("_Word", bound=enum.StrEnum)
@@ -32,7 +34,7 @@ def positive_number(text: str | int) -> int:
         number = int(text)
     except ValueError:
         number = 0
-    if number < 1:
+    if not 1 <= number <= _MOST:
         raise typer.BadParameter(f"expected a whole number from 1, found {str(text)!r}")
     return number
 

@@ -276,3 +276,19 @@ def test_an_error_of_a_read_that_waits_is_a_fault(tmp_path: Path, monkeypatch: p
     with pytest.raises(InputFault, match="cannot be read: input/output error"):
         read(source, 0)
     source.close()
+
+
+@pytest.mark.parametrize("code", [errno.EMFILE, errno.ENFILE, errno.ENOMEM])
+def test_a_limit_of_the_process_is_no_fault_of_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    source = open_folder(make_tree(tmp_path, {"c/a.jpg": TEN_BYTES}))
+
+    def refuse(*_: object, **__: object) -> int:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(os, "open", refuse)
+    for way in (read, read_in_pieces):
+        with pytest.raises(SourceError, match=r"c/a.jpg: expected to open it, found a limit of this process .*ulimit"):
+            way(source, 0)
+    source.close()
