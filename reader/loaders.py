@@ -52,7 +52,8 @@ def make_prefetcher(
         pool=pool,
         depth_of=options.depth_of,
         prefetch_bytes=schedule.prefetch_bytes,
-        window=max(options.depth_of(options.read_size) * options.read_size, 2 * unit_size),
+        # in block order all streams come to their next groups at about the same step
+        window=max(options.depth_of(options.read_size) * options.read_size, 2 * unit_size, schedule.shuffled_size),
         least_window=2 * unit_size if has_spare_core else 0,
         on_wait=epochs.expect_waits,
         meter=meter,

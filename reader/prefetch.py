@@ -2,7 +2,7 @@
 
 What is in the page cache is read by the consumer itself when it asks, into a buffer that is still in the processor's
 cache; where cores are to spare one thread helps, a little ahead. The first read that has to wait starts all threads.
-From then on they run ahead, by a window that doubles whenever the consumer has waited while threads stood idle for want
+From then on they run ahead, by a window that doubles whenever the consumer has waited after threads stood idle for want
 of window, up to ``prefetch_bytes``. When many units in a row turn out to be in memory, it is as at first again. At the
 end of an epoch they go on with the next, if one follows; no further.
 """
@@ -83,7 +83,7 @@ class Prefetcher:
         self._is_exhausted = False
         self._is_closed = False
         self._window = Window(least=least_window, first=window, most=prefetch_bytes)
-        self._n_starved = 0  # threads that have nothing to do for want of window
+        self._was_starved = False  # whether threads had nothing to do for want of window since the consumer waited last
 
     @property
     def window(self) -> int:
@@ -158,7 +158,9 @@ class Prefetcher:
             self._check_open()
             self._loads.popleft()
             self._window.take(load.size)
-            if self._window.adapt(was_cached=load.was_cached, has_waited=has_waited, is_starved=bool(self._n_starved)):
+            was_starved = self._was_starved
+            self._was_starved &= not has_waited
+            if self._window.adapt(was_cached=load.was_cached, has_waited=has_waited, was_starved=was_starved):
                 self._work.notify_all()
             elif self._window.size:
                 self._work.notify()
@@ -209,10 +211,8 @@ class Prefetcher:
                 if self._may_plan():
                     self._plan()
                 elif not self._read_ahead():
-                    is_starved = self._is_short()
-                    self._n_starved += is_starved
+                    self._was_starved |= self._is_short()
                     self._work.wait()
-                    self._n_starved -= is_starved
             self._work.notify_all()  # a finalizer may not have reached the others
 
     def _read_ahead(self) -> bool:

@@ -62,7 +62,7 @@ class Window:
         self.size = self._first
         self._n_cached = 0
 
-    def adapt(self, *, was_cached: bool, has_waited: bool, is_starved: bool) -> bool:
+    def adapt(self, *, was_cached: bool, has_waited: bool, was_starved: bool) -> bool:
         """Learn how a unit was taken, and return whether the window has grown.
 
         Parameters
@@ -71,14 +71,14 @@ class Window:
             Whether all of it was in memory.
         has_waited
             Whether the consumer has waited for it.
-        is_starved
-            Whether threads stand idle for want of window.
+        was_starved
+            Whether threads stood idle for want of window since the consumer waited last: a slow read may come later.
         """
         self._n_cached = self._n_cached + 1 if was_cached else 0
         if self._n_cached >= _CLOSE_AFTER:
             self.size = self._least
             self.is_open = False
-        elif has_waited and is_starved and self.is_open:
+        elif has_waited and was_starved and self.is_open:
             self.size = min(2 * self.size, self._most)
             return True
         return False

@@ -228,6 +228,7 @@ def main() -> None:
     options.records = options.records or (10_000 if options.figure == "overlap" else 1_281_167)
     with tempfile.TemporaryDirectory(prefix="lmdbio-figures-") as folder:
         options.folder = options.folder or Path(folder)
+        options.folder.mkdir(parents=True, exist_ok=True)
         print(json.dumps({"figure": options.figure, **_FIGURES[options.figure](options)}, indent=2))
 
 

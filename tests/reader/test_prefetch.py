@@ -180,6 +180,19 @@ def test_a_slow_consumer_does_not_widen_the_window() -> None:
     prefetcher.close()
 
 
+def test_a_wait_after_threads_were_idle_widens_the_window() -> None:
+    source = FakeSource(CONTENT, delay_s=0.001)
+    prefetcher = make_prefetcher(source, depth_of=lambda _: 2, window=2 * SIZE, prefetch_bytes=8 * SIZE)
+    prefetcher.give_back(prefetcher.take())
+    window = prefetcher.window
+    time.sleep(0.1)  # the window is full, and the threads are idle
+    source._delay_s = 0.05  # from now on the file system is slow
+    for _ in range(6):
+        prefetcher.give_back(prefetcher.take())
+    assert prefetcher.window > window
+    prefetcher.close()
+
+
 def test_no_more_is_held_than_allowed() -> None:
     source = FakeSource(CONTENT)
     prefetcher = make_prefetcher(source, prefetch_bytes=3 * SIZE, window=8 * SIZE)

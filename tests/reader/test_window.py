@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from lmdbio.reader.window import Window
 
-CACHED = {"was_cached": True, "has_waited": False, "is_starved": False}
-SHORT = {"was_cached": False, "has_waited": True, "is_starved": True}
+CACHED = {"was_cached": True, "has_waited": False, "was_starved": False}
+SHORT = {"was_cached": False, "has_waited": True, "was_starved": True}
 
 
 def test_it_is_at_its_least_until_a_read_waits() -> None:
@@ -21,8 +21,8 @@ def test_it_is_at_its_least_until_a_read_waits() -> None:
 def test_it_doubles_while_the_consumer_waits_for_want_of_it_up_to_the_limit() -> None:
     window = Window(least=0, first=40, most=100)
     window.open()
-    assert not window.adapt(was_cached=False, has_waited=True, is_starved=False)
-    assert not window.adapt(was_cached=False, has_waited=False, is_starved=True)
+    assert not window.adapt(was_cached=False, has_waited=True, was_starved=False)
+    assert not window.adapt(was_cached=False, has_waited=False, was_starved=True)
     sizes = []
     for _ in range(3):
         assert window.adapt(**SHORT)
@@ -35,7 +35,7 @@ def test_it_closes_after_many_units_in_a_row_that_were_in_memory() -> None:
     window.open()
     for _ in range(15):
         window.adapt(**CACHED)
-    window.adapt(was_cached=False, has_waited=False, is_starved=False)
+    window.adapt(was_cached=False, has_waited=False, was_starved=False)
     for _ in range(15):
         window.adapt(**CACHED)
     assert (window.size, window.is_open) == (40, True)
