@@ -30,8 +30,6 @@ _SPLITS: Final = frozenset((b"train", b"training", b"val", b"valid", b"validatio
 _NO_CLASS: Final = "images outside of class folders"
 _PIECE_SIZE: Final = 4 << 20
 _KINDS: Final = {stat.S_IFDIR: "a directory", stat.S_IFIFO: "a FIFO"}
-
-
 _OUR_OWN_LIMITS: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 

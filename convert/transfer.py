@@ -94,11 +94,11 @@ class Transfer:
     def __init__(
         self, source: Source, plan: ConversionPlan, *, wrapped: bool, skip: bool, workers: int, progress: Progress
     ) -> None:
+        self._workers = workers
         self._source = source
         self._plan = plan
         self._wrapped = wrapped
         self._skip = skip
-        self._workers = workers
         self._progress = progress
         self._formats = FormatCount(len(plan.numbers))
         self._faults: dict[int, str] = {}

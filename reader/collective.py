@@ -134,10 +134,6 @@ class CollectiveLoader:
         """Let go of the unit's buffer, which goes back to the pool when nothing refers to it."""
         load.buffer = None
 
-    def finish_epoch(self) -> None:
-        """Collective, where units are left: end reading."""
-        self.close()
-
     def next_epoch(self) -> bool:
         """Return False: nothing is read before it is needed."""
         return False

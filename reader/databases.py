@@ -85,11 +85,11 @@ def _expand(named: PathLike) -> list[PathLike]:
         found = [one for one in glob.glob(os.fspath(named)) if not _is_beside(one)]
         if not found:
             raise MissingDatabaseError(f"{named}: expected databases by this pattern, found none")
-        return sorted(found, key=lambda one: (_natural(one), os.fspath(one)))
+        return sorted(found, key=_natural)
     if path.is_dir() and not (path / DATA_NAME).exists():
         found = [os.fspath(one) for one in path.iterdir() if _is_database(one)]
         if len({_without_numbers(one) for one in found}) == 1:
-            return sorted(found, key=lambda one: (_natural(one), os.fspath(one)))
+            return sorted(found, key=_natural)
     return [named]  # what is wrong with it, the resolver of one database says best
 
 
@@ -104,9 +104,11 @@ def _is_beside(path: str) -> bool:
     return path.endswith((INDEX_SUFFIX, "-lock")) or os.path.basename(path) in LOCK_NAMES
 
 
-def _natural(path: PathLike) -> list[tuple[int, str]]:
-    """Return what sorts names by their numbers: ``shard-2`` before ``shard-10``."""
-    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", os.fspath(path)) if part]
+def _natural(path: PathLike) -> tuple[list[tuple[int, str]], str]:
+    """Return what sorts names by their numbers, ``shard-2`` before ``shard-10``; then as they are written."""
+    name = os.fspath(path)
+    parts = [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name) if part]
+    return parts, name
 
 
 def _without_numbers(path: str) -> str:

@@ -4,7 +4,6 @@ import errno
 import logging
 import mmap
 import os
-from threading import Lock
 from typing import Final
 
 import numpy as np
@@ -43,7 +42,6 @@ class DirectFile(RecordFile):
 
     def __init__(self, path: PathLike, *, in_order: bool, retries: int = 0) -> None:
         super().__init__(path, in_order=in_order, retries=retries)
-        self._lock = Lock()
         self._asks_cached = True
         self._is_direct = True
         try:
@@ -93,8 +91,7 @@ class DirectFile(RecordFile):
     def _reopen(self) -> None:
         super()._reopen()
         if self._is_direct:
-            with self._retry_lock:
-                self._replace(self._direct_fd, os.O_RDONLY | _O_DIRECT)
+            self._replace(self._direct_fd, os.O_RDONLY | _O_DIRECT)
 
     def read_array(self, offset: int, length: int) -> NDArray[np.uint8]:
         """Return the bytes as a writable array, uint8, shape (length,), through the page cache: all of them exist."""
@@ -105,9 +102,10 @@ class DirectFile(RecordFile):
     def close(self) -> None:
         """Close both descriptors; a second call does nothing."""
         super().close()
-        fd, self._direct_fd = self._direct_fd, -1
-        if fd >= 0:
-            os.close(fd)
+        with self._lock:
+            fd, self._direct_fd = self._direct_fd, -1
+            if fd >= 0:
+                os.close(fd)
 
     def _open_direct(self) -> None:
         align = direct_align(self.fileno())

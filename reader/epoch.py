@@ -145,7 +145,6 @@ class EpochReader(Iterator[Batch]):
             raise self._closed()
         if self._step == self._steps.n_steps:
             self._is_done = True
-            self._loader.finish_epoch()
             raise StopIteration
         begun_at = perf_counter()
         if self._step >= self._next_need:

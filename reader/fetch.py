@@ -67,7 +67,7 @@ class RecordFile(DataFile):
     """
 
     def __init__(self, path: PathLike, *, in_order: bool = False, retries: int = 0) -> None:
-        self._retry_lock = Lock()
+        self._lock = Lock()
         self._gives_up = Event()
         super().__init__(path)
         status = os.fstat(self.fileno())
@@ -127,7 +127,7 @@ class RecordFile(DataFile):
     def _note_retry(self, error: ReadError, n_failed: int) -> None:
         """Count, log and wait."""
         pause = min(_FIRST_PAUSE_S * 4 ** (n_failed - 1), _LONGEST_PAUSE_S)
-        with self._retry_lock:
+        with self._lock:
             self._n_retries += 1
         _log.warning("%s; trying again in %.2f s (%d of %d)", error, pause, n_failed, self._retries)
         self._gives_up.wait(pause)
@@ -144,17 +144,33 @@ class RecordFile(DataFile):
         ReadError
             If the file is not there any more, or is another one.
         """
-        with self._retry_lock:
-            self._replace(self.fileno(), os.O_RDONLY)
+        self._replace(self.fileno(), os.O_RDONLY)
 
     def _replace(self, fd: int, flags: int) -> None:
-        """Make a descriptor one of the same file, opened anew, unless it was closed meanwhile."""
-        if fd >= 0:
-            replace_descriptor(fd, self.path, flags, identity=self._identity)
+        """Make a descriptor one of the same file, opened anew, unless it was closed meanwhile; threads may read by it.
+
+        Of a stale handle nothing can be asked: what the file was is known from when it was opened first.
+        """
+        with self._lock:
+            if fd < 0:
+                return
+            try:
+                new = os.open(self.path, flags | os.O_CLOEXEC)
+            except OSError as exc:
+                reason = f"the file cannot be opened again: {exc.strerror}: was it removed?"
+                raise ReadError(self.path, 0, 0, reason) from exc
+            try:
+                after = os.fstat(new)
+                if self._identity != (after.st_ino, after.st_size):
+                    reason = "expected the file that was opened, found another: was it replaced?"
+                    raise ReadError(self.path, 0, 0, reason)
+                os.dup2(new, fd, inheritable=False)
+            finally:
+                os.close(new)
 
     def close(self) -> None:
         """Close the file; a second call does nothing."""
-        with self._retry_lock:
+        with self._lock:
             super().close()
 
     def read_cached(self, offset: int, buffer: memoryview) -> int | None:
@@ -169,29 +185,6 @@ class RecordFile(DataFile):
             else:
                 done += count
         return done if self._tells_cached else None
-
-
-def replace_descriptor(fd: int, path: str, flags: int, *, identity: tuple[int, int]) -> None:
-    """Make an open descriptor one of the same file, opened anew; threads may be reading by it.
-
-    ``identity`` is the file's (inode number, size) as it was opened first: of a stale handle nothing can be asked.
-
-    Raises
-    ------
-    ReadError
-        If the path names another file by now, or none.
-    """
-    try:
-        new = os.open(path, flags | os.O_CLOEXEC)
-    except OSError as exc:
-        raise ReadError(path, 0, 0, f"the file cannot be opened again: {exc.strerror}: was it removed?") from exc
-    try:
-        after = os.fstat(new)
-        if identity != (after.st_ino, after.st_size):
-            raise ReadError(path, 0, 0, "expected the file that was opened, found another: was it replaced?")
-        os.dup2(new, fd, inheritable=False)
-    finally:
-        os.close(new)
 
 
 def reads_of(plan: ReadPlan) -> list[Read]:
@@ -265,8 +258,6 @@ def find_unreadable(
     ends = offsets + lengths
     hit = np.flatnonzero((offsets < error.offset + error.length) & (ends > error.offset))
     named = ReadError(error.path, source.space.place(error.offset)[1], error.length, error.reason, error.key)
-    if not len(hit):
-        return named
     for place in hit[np.argsort(offsets[hit], kind="stable")].tolist():
         offset, length = int(offsets[place]), int(lengths[place])
         try:

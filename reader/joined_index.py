@@ -123,11 +123,6 @@ class JoinedIndex:
         held = [part for part in parts if part is not None]
         return np.concatenate(held) if len(held) == len(parts) else None
 
-    @property
-    def without_checksums(self) -> str | None:
-        """The first index that has no checksums; None where all have."""
-        return next((index.path for index in self.indexes if index.checksums is None), None)
-
     @cached_property
     def layout_order(self) -> NDArray[np.int64] | None:
         """Record numbers file by file in the order in which values lie there, int64; None: as they are numbered."""

@@ -35,9 +35,6 @@ class Loader(Protocol):
     def give_back(self, load: Loaded) -> None:
         """Count a unit as held no longer."""
 
-    def finish_epoch(self) -> None:
-        """Note that the consumer takes no more units of this epoch."""
-
     def next_epoch(self) -> bool:
         """Go on to the next epoch after the last unit of one; False where there is none: it takes another loader."""
 

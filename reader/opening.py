@@ -124,6 +124,16 @@ def check_state(index: Index, file: DataFile, *, where: str = "") -> None:
         )
 
 
+def check_checksums(index: RecordIndex, found: DatabaseFiles) -> None:
+    """Raise ValueError for the first database without checksums."""
+    for part, name in zip(parts_of(index), found.names, strict=True):
+        if part.checksums is None:
+            raise ValueError(
+                f"verify: expected an index with checksums, found none in {part.path}: build it again with "
+                f"`lmdbio-index --checksum {os.fspath(name)}`"
+            )
+
+
 def mean_length(index: RecordIndex) -> int:
     """Return the bytes of a value on average, from a sample where there are many; 0 where there is none."""
     n = len(index)

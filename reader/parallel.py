@@ -2,7 +2,6 @@
 
 import logging
 import operator
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from types import TracebackType
@@ -14,19 +13,18 @@ from lmdbio.layout.path import PathLike
 from lmdbio.layout.pool import BufferPool
 from lmdbio.reader.batch import Batch
 from lmdbio.reader.cursor import Cursor, checked_epoch
-from lmdbio.reader.databases import DatabaseFiles, Databases, find_databases
+from lmdbio.reader.databases import Databases, find_databases
 from lmdbio.reader.decode import Decode, DecodedEpoch, Decoder
 from lmdbio.reader.epoch import EpochReader
 from lmdbio.reader.fetch import RecordFile
 from lmdbio.reader.job import Job
 from lmdbio.reader.joined_file import RecordFiles, files_of
-from lmdbio.reader.joined_index import RecordIndex, parts_of
 from lmdbio.reader.loader import Loader
 from lmdbio.reader.loaders import make_collective_loader, make_prefetcher
 from lmdbio.reader.meter import Meter, Stats
 from lmdbio.reader.mpi_file import MpiFile
 from lmdbio.reader.notices import warn_of_affinity, warn_of_readahead, warn_of_sorted_classes
-from lmdbio.reader.opening import check_states, open_files, open_indexes
+from lmdbio.reader.opening import check_checksums, check_states, open_files, open_indexes
 from lmdbio.reader.options import ReadOptions, options_or_default
 from lmdbio.reader.schedule import Schedule
 from lmdbio.reader.sequence import Order
@@ -199,7 +197,7 @@ class ParallelReader:
         check_states(self.index, self._file, self._comm)
         with agreement(self._comm):
             if verify == "checksum":
-                _check_checksums(self.index, found)
+                check_checksums(self.index, found)
             self._prefetch_bytes = prefetch_bytes
             self._schedule = self._make_schedule(settings.streams or max(DEFAULT_STREAMS, n_nodes))
         self._pool = BufferPool(keep=self._schedule.prefetch_bytes // 4)
@@ -428,13 +426,3 @@ class _Reading:
     epoch: EpochReader | DecodedEpoch | None
     schedule: Schedule | None
     """The one that the epoch was planned by."""
-
-
-def _check_checksums(index: RecordIndex, found: DatabaseFiles) -> None:
-    """Raise ValueError for the first database without checksums."""
-    for part, name in zip(parts_of(index), found.names, strict=True):
-        if part.checksums is None:
-            raise ValueError(
-                f"verify: expected an index with checksums, found none in {part.path}: build it again with "
-                f"`lmdbio-index --checksum {os.fspath(name)}`"
-            )

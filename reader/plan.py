@@ -194,13 +194,15 @@ def _widest_gaps(
     payloads: NDArray[np.number[Any]],
     gap: int,
 ) -> NDArray[np.int64]:
-    """Return the widest gap to merge across of each run: see :func:`_widest_gap`."""
+    """Return the widest gap to merge across of each run: all its gaps of up to that fit the waste that is allowed."""
     widest = np.full(len(payloads), gap)
     is_wasted = (gaps > 0) & (gaps <= gap) & ~begins_run
     wasted = np.bincount(runs[1:][is_wasted], gaps[is_wasted], len(payloads))
     for run in np.flatnonzero(wasted > MAX_WASTE * payloads).tolist():
-        own = is_wasted & (runs[1:] == run)
-        widest[run] = _widest_gap(gaps[own], int(payloads[run]), gap)
+        own = np.sort(gaps[is_wasted & (runs[1:] == run)])
+        fitting = int(np.searchsorted(np.cumsum(own), MAX_WASTE * payloads[run], side="right"))
+        # the first gap that no longer fits bounds the others: all gaps of its width stay unmerged
+        widest[run] = own[fitting] - 1
     return widest
 
 
@@ -251,17 +253,6 @@ def _widen(
 def _read_cap(read_size: int, align: int) -> int:
     """Return the most bytes of one read: cuts at its multiples must be aligned, too."""
     return max(align, read_size - read_size % align)
-
-
-def _widest_gap(gaps: NDArray[np.int64], payload: int, gap: int) -> int:
-    """Return the widest gap to merge across: all gaps of up to that many bytes together fit the waste allowed."""
-    wasted = gaps[(gaps > 0) & (gaps <= gap)]
-    if int(wasted.sum()) <= MAX_WASTE * payload:
-        return gap
-    wasted.sort()
-    fitting = int(np.searchsorted(np.cumsum(wasted), MAX_WASTE * payload, side="right"))
-    # the first gap that no longer fits bounds the others: all gaps of its width stay unmerged
-    return int(wasted[fitting]) - 1
 
 
 def _cut(

@@ -115,9 +115,6 @@ class Prefetcher:
                 raise self._planning_error
             return None
 
-    def finish_epoch(self) -> None:
-        """Do nothing: threads may be reading for the next epoch already."""
-
     def next_epoch(self) -> bool:
         """Go on to the next epoch after the last unit of one, and return whether there is one."""
         with self._lock:

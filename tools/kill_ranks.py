@@ -27,20 +27,13 @@ import numpy as np
 
 from lmdbio.layout import build_index
 from lmdbio.layout.writer import write_database
+from tools.launch import MPI_SETTINGS
 
 _POLL_S: Final = 0.02
 _START_S: Final = 120.0
 _SHM: Final = Path("/dev/shm")
 _LAUNCHERS_OWN: Final = ("mpich_shm_", "ompi", "vader", "sm_segment", "pmix", "prte")
 """What MPI libraries leave in shared memory by themselves when a job is killed."""
-_SETTINGS: Final = {
-    "HYDRA_LAUNCHER": "fork",
-    "MPIR_CVAR_POLLS_BEFORE_YIELD": "1",
-    "OMPI_ALLOW_RUN_AS_ROOT": "1",
-    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-    "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
-}
-"""For few cores, root, MPICH and Open MPI."""
 _N_RECORDS: Final = 2000
 _MESSAGE: Final = "the training loop fails here"
 _RANK: Final = """
@@ -99,7 +92,7 @@ class Job:
                 stderr=subprocess.PIPE,
                 text=True,
                 start_new_session=True,
-                env=os.environ | _SETTINGS,
+                env=os.environ | MPI_SETTINGS,
             )
             try:
                 yield Running(process, Path(folder), self.n_ranks)

@@ -7,7 +7,7 @@ import typer
 
 from lmdbio.cli.failure import CommandError
 from lmdbio.cli.launch import communicator, find_launch
-from lmdbio.cli.options import Database, IndexFile, Json, Quiet
+from lmdbio.cli.options import BatchSize, Database, IndexFile, Json, Quiet
 from lmdbio.cli.parsing import positive_number, seconds_from_1
 from lmdbio.cli.plotting import require_plotting
 from lmdbio.cli.progress import Progress
@@ -47,9 +47,7 @@ def bench(
             show_default=False,
         ),
     ] = None,
-    batch_size: Annotated[
-        int, typer.Option(metavar="N", parser=positive_number, help="Records of a step on each rank.")
-    ] = 64,
+    batch_size: BatchSize = 64,
     index: IndexFile = None,
     plot: Annotated[
         Path | None,

@@ -6,6 +6,7 @@ from typing import Annotated, TypeAlias
 import typer
 
 from lmdbio import __version__
+from lmdbio.cli.parsing import positive_number
 from lmdbio.cli.sizes import parse_size
 
 
@@ -32,6 +33,9 @@ Version: TypeAlias = Annotated[
 ]
 Quiet: TypeAlias = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")]
 Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")]
+BatchSize: TypeAlias = Annotated[
+    int, typer.Option("--batch-size", metavar="N", parser=positive_number, help="Records of a step on each rank.")
+]
 PartitionSize: TypeAlias = Annotated[
     int | None,
     typer.Option(

@@ -9,7 +9,7 @@ import typer
 
 from lmdbio.cli.failure import CommandError
 from lmdbio.cli.launch import communicator, find_launch
-from lmdbio.cli.options import Json, Quiet
+from lmdbio.cli.options import BatchSize, Json, Quiet
 from lmdbio.cli.parsing import positive_number, seconds_from_0, whole_number, word_of
 from lmdbio.cli.plotting import require_folder, require_plotting
 from lmdbio.cli.progress import Progress
@@ -58,9 +58,7 @@ def read(
     order: Annotated[
         _Order, typer.Option(metavar="sequential|block|global", parser=word_of(_Order), help="Of the records.")
     ] = _Order.sequential,
-    batch_size: Annotated[
-        int, typer.Option(metavar="N", parser=positive_number, help="Records of a step on each rank.")
-    ] = 64,
+    batch_size: BatchSize = 64,
     epochs: Annotated[int, typer.Option(metavar="N", parser=positive_number, help="How many are read.")] = 1,
     seed: Annotated[int, typer.Option(metavar="N", parser=whole_number, help="Of the orders that shuffle.")] = 0,
     io: Annotated[

@@ -1,5 +1,6 @@
 """The picture that ``lmdbio read --plot`` draws: what each thread did when, and the rate at which bytes came in."""
 
+from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -26,10 +27,12 @@ def draw(spans: Sequence[Span], path: Path, *, title: str) -> None:
     threads = [consumer, *sorted({span.thread for span in spans} - {consumer})]
     figure = Figure(figsize=(11, 3.2 + _LANE_INCHES * len(threads)), layout="constrained")
     lanes, rate = figure.subplots(2, 1, sharex=True, height_ratios=(len(threads) + 3, 8))
+    bars: defaultdict[tuple[str, int | None], list[tuple[float, float]]] = defaultdict(list)
+    for span in spans:
+        bars[span.name, span.thread].append((span.begin_s - begin, span.end_s - span.begin_s))
     for name, colour in _COLOURS.items():  # what lies within another comes later, and so above it
         for lane, thread in enumerate(threads):
-            bars = [(s.begin_s - begin, s.end_s - s.begin_s) for s in spans if (s.name, s.thread) == (name, thread)]
-            lanes.broken_barh(bars, (lane - 0.4, 0.8), facecolors=colour)
+            lanes.broken_barh(bars[name, thread], (lane - 0.4, 0.8), facecolors=colour)
         lanes.plot([], [], color=colour, linewidth=6, label=name)
     names = ["consumer", *(f"thread {number}" for number in range(1, len(threads)))]
     lanes.set_yticks(range(len(threads)), names, fontsize="small")

@@ -16,6 +16,7 @@ from tools.compare import caches
 from tools.compare.places import Roots
 from tools.compare.ranks import ROOT
 from tools.compare.rounds import order_of
+from tools.launch import MPI_SETTINGS
 
 _TIMEOUT_S: Final = 1800
 
@@ -79,7 +80,7 @@ def launch(task: Task) -> dict[str, Any]:
     beside = Path(sys.executable).with_name("mpiexec")
     n_ranks = len(task.databases)
     command = [str(beside) if beside.exists() else "mpiexec", "-n", str(n_ranks), sys.executable]
-    settings = {"HYDRA_LAUNCHER": "fork", "MPIR_CVAR_POLLS_BEFORE_YIELD": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+    settings = MPI_SETTINGS | {"PYTHONDONTWRITEBYTECODE": "1"}
     if n_ranks > 1:
         settings["MPIR_CVAR_NUM_CLIQUES"] = str(n_ranks)
     done = subprocess.run(

@@ -21,13 +21,12 @@ from typing import Any, Final, Self
 
 from tools.compare import processes
 from tools.compare.channel import Channel, ChannelClosed
+from tools.launch import MPI_SETTINGS
 
 ROOT: Final = Path(__file__).parents[2]
 _LEAVE_S: Final = 20.0
 _POLL_S: Final = 0.2
 _TAIL_SIZE: Final = 2000
-_MPI_SETTINGS: Final = {"HYDRA_LAUNCHER": "fork", "MPIR_CVAR_POLLS_BEFORE_YIELD": "1"}
-"""mpiexec starts its ranks itself, and ranks that wait give way: there may be more of them than cores."""
 
 
 class RankFailure(Exception):  # noqa: N818  # a finding about a contestant, which the driver records
@@ -141,7 +140,7 @@ class RankGroup:
         command += ["--size", str(job.size), *job.arguments]
         environment = os.environ | {"PYTHONDONTWRITEBYTECODE": "1"}
         if job.uses_mpi:
-            environment |= _MPI_SETTINGS
+            environment |= MPI_SETTINGS
             if job.n_nodes > 1:
                 environment["MPIR_CVAR_NUM_CLIQUES"] = str(job.n_nodes)
             launcher = Path(job.python).with_name("mpiexec")
