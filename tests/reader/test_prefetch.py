@@ -7,9 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,55 +15,19 @@ from hypothesis import strategies as st
 from lmdbio.errors import ReadError
 from lmdbio.layout.pool import BufferPool
 from lmdbio.reader.meter import Meter
-from lmdbio.reader.plan import plan_reads
 from lmdbio.reader.prefetch import Prefetcher
 from lmdbio.reader.unit import Unit
+from tests.reader.prefetching import (
+    CONTENT,
+    SIZE,
+    drain,
+    make_prefetcher,
+    make_unit,
+    n_reading_threads,
+    units,
+    whole,
+)
 from tests.reader.sources import FakeSource
-
-CONTENT = np.random.default_rng(0).bytes(4 << 20)
-SIZE = 1 << 16
-N_UNITS = len(CONTENT) // SIZE
-
-
-def make_unit(step: int, offset: int, length: int, *, read_size: int = 1 << 14) -> Unit:
-    offsets, lengths = np.array([offset]), np.array([length])
-    plan = plan_reads(offsets, lengths, gap=0, read_size=read_size, align=1)
-    return Unit(step, np.array([0, 1]), np.zeros(1, np.int64), np.array([step]), offsets, plan)
-
-
-def units(n_units: int = N_UNITS) -> Iterator[Unit]:
-    return (make_unit(step, step * SIZE, SIZE) for step in range(n_units))
-
-
-def make_prefetcher(source: FakeSource, *, n_units: int = N_UNITS, **options: Any) -> Prefetcher:
-    settings: dict[str, Any] = {
-        "depth_of": lambda _: 4,
-        "prefetch_bytes": 8 * SIZE,
-        "window": 2 * SIZE,
-        "least_window": 0,
-        "on_wait": lambda: None,
-        "meter": Meter(),
-    } | options
-    return Prefetcher(iter([units(n_units)]), source=source, pool=BufferPool(keep=1 << 22), **settings)
-
-
-def drain(prefetcher: Prefetcher) -> list[bytes]:
-    taken = []
-    while prefetcher.peek() is not None:
-        load = prefetcher.take()
-        if load.error is not None:
-            raise load.error
-        taken.append(load.buffer.tobytes())
-        prefetcher.give_back(load)
-    return taken
-
-
-def whole(n_units: int = N_UNITS) -> list[bytes]:
-    return [CONTENT[start : start + SIZE] for start in range(0, n_units * SIZE, SIZE)]
-
-
-def n_reading_threads() -> int:
-    return sum(thread.name == "lmdbio-read" for thread in threading.enumerate())
 
 
 @given(
@@ -312,94 +274,6 @@ def test_taking_after_the_last_unit_is_an_index_error() -> None:
         prefetcher.take()
 
 
-def make_for_epochs(source: FakeSource, epochs: Iterator[Iterator[Unit]], **options: Any) -> Prefetcher:
-    settings: dict[str, Any] = {
-        "depth_of": lambda _: 4,
-        "prefetch_bytes": 8 * SIZE,
-        "window": 4 * SIZE,
-        "least_window": 0,
-        "on_wait": lambda: None,
-        "meter": Meter(),
-    } | options
-    return Prefetcher(epochs, source=source, pool=BufferPool(keep=1 << 22), **settings)
-
-
-def n_read(source: FakeSource, *, at_least: int) -> int:
-    """Return the bytes read so far, once they are so many or do not become so many."""
-    for _ in range(100):
-        if sum(length for _, length in source.waits) >= at_least:
-            break
-        time.sleep(0.01)
-    time.sleep(0.05)
-    return sum(length for _, length in source.waits)
-
-
-@given(
-    st.lists(st.lists(st.integers(0, N_UNITS - 1), max_size=5), max_size=5),
-    st.sampled_from(["cached", "cold", "unknown"]),
-    st.sampled_from([0, 1 << 18]),
-)
-def test_one_epoch_follows_the_other(numbers: list[list[int]], state: str, least_window: int) -> None:
-    cached = {"cached": lambda _: True, "cold": lambda _: False, "unknown": None}[state]
-    epochs = ((make_unit(i, number * SIZE, SIZE) for i, number in enumerate(epoch)) for epoch in numbers)
-    prefetcher = make_for_epochs(FakeSource(CONTENT, cached=cached), epochs, least_window=least_window)
-    read = [drain(prefetcher)]
-    while prefetcher.next_epoch():
-        assert prefetcher.peek() is None or prefetcher.peek().first_step == 0
-        read.append(drain(prefetcher))
-    assert read == [[whole()[number] for number in epoch] for epoch in (numbers or [[]])]
-    prefetcher.close()
-    assert n_reading_threads() == 0
-
-
-def test_the_next_epoch_is_read_ahead_within_the_window_and_no_epoch_after_it() -> None:
-    source = FakeSource(CONTENT)
-    planned = []
-
-    def epochs(size: int) -> Iterator[Iterator[Unit]]:
-        for number in range(10):
-            planned.append(number)
-            yield (make_unit(step, step * size, size) for step in range(2))
-
-    prefetcher = make_for_epochs(source, epochs(SIZE))
-    drain(prefetcher)
-    assert n_read(source, at_least=4 * SIZE) == 4 * SIZE  # both epochs'
-    assert planned == [0, 1, 2]  # of which the last is begun, not planned any further
-    assert prefetcher.next_epoch()
-    assert len(drain(prefetcher)) == 2
-    assert n_read(source, at_least=6 * SIZE) == 6 * SIZE
-    prefetcher.close()
-
-    source = FakeSource(CONTENT)
-    prefetcher = make_for_epochs(source, epochs(4 * SIZE), window=5 * SIZE, prefetch_bytes=5 * SIZE)
-    drain(prefetcher)
-    assert n_read(source, at_least=12 * SIZE) == 12 * SIZE
-    prefetcher.close()
-
-
-def test_an_error_of_the_next_epoch_is_not_this_ones() -> None:
-    def epochs(*, is_planned: bool) -> Iterator[Iterator[Unit]]:
-        yield units(2)
-        if not is_planned:
-            raise ReadError("fake", 1, 2, "lost")
-        yield (unit for unit in [make_unit(0, 5 * SIZE, SIZE)])
-
-    source = FakeSource(CONTENT, broken=5 * SIZE + 100)
-    prefetcher = make_for_epochs(source, epochs(is_planned=True))
-    assert len(drain(prefetcher)) == 2
-    assert prefetcher.next_epoch()
-    with pytest.raises(ReadError):
-        drain(prefetcher)
-    prefetcher.close()
-    prefetcher = make_for_epochs(FakeSource(CONTENT), epochs(is_planned=False))
-    assert len(drain(prefetcher)) == 2
-    assert prefetcher.peek() is None
-    assert prefetcher.next_epoch()
-    with pytest.raises(ReadError, match="lost"):
-        prefetcher.peek()
-    prefetcher.close()
-
-
 def test_a_closed_prefetcher_says_so() -> None:
     prefetcher = make_prefetcher(FakeSource(CONTENT))
     prefetcher.take()
@@ -436,7 +310,7 @@ _LEFT_OPEN = """
 import sys, threading, time
 from lmdbio.reader import crew, prefetch
 from tests.reader.sources import FakeSource
-from tests.reader.test_prefetch import CONTENT, make_prefetcher
+from tests.reader.prefetching import CONTENT, make_prefetcher
 prefetch._LOCK_WAIT_S = crew._EXIT_WAIT_S = 0.2
 class Epoch:
     def __init__(self):
